@@ -1,0 +1,1 @@
+"""rlcourse: verified policy-gradient algorithms, small enough to read."""

@@ -1,0 +1,1 @@
+"""Who learns: stacked runs, policies, rollouts, algorithms and the training loop."""

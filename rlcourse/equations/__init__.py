@@ -1,0 +1,1 @@
+"""What the formulas say. Imports nothing else of this package."""

@@ -1,0 +1,1 @@
+"""Where the answers are known: tabular worlds, probes, and Gymnasium environments in batches."""
