@@ -1,0 +1,122 @@
+"""From a network's output to actions: one head per kind of action space, and the policy of one trained run."""
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from rlcourse.equations.distributions import Categorical, DiagonalGaussian
+
+
+class CategoricalHead:
+    """Discrete(n) actions: the network's n outputs are logits. Actions are 0 … n−1; `Discrete.start` is added outside."""
+
+    num_log_std = 0
+
+    def __init__(self, space: spaces.Discrete):
+        self.space, self.num_outputs, self.action_shape, self.action_dtype = space, int(space.n), (), torch.int64
+
+    def noise(self, generator, shape, dtype):
+        return Categorical.noise(generator, (*shape, self.num_outputs), dtype)
+
+    def distribution(self, output, log_std=None):
+        return Categorical(output)
+
+    def to_env(self, action: np.ndarray) -> np.ndarray:
+        return action + self.space.start
+
+
+class GaussianHead:
+    """Box actions of shape (A,): the network's A outputs are means; log σ is a free parameter that no state changes.
+
+    The Gaussian is unbounded. Clipping to the box happens in the environment only, so that log-probabilities always
+    belong to the action that was drawn.
+    """
+
+    def __init__(self, space: spaces.Box):
+        self.space, self.num_outputs, self.action_shape, self.action_dtype = space, space.shape[0], space.shape, None
+        self.num_log_std = self.num_outputs
+
+    def noise(self, generator, shape, dtype):
+        return DiagonalGaussian.noise(generator, (*shape, self.num_outputs), dtype)
+
+    def distribution(self, output, log_std):
+        return DiagonalGaussian(output, log_std.clone().expand_as(output))  # a copy: the parameters move in place
+
+    def to_env(self, action: np.ndarray) -> np.ndarray:
+        return np.clip(action, self.space.low, self.space.high).astype(self.space.dtype)
+
+
+def action_head(space: spaces.Space):
+    """The head for a Gymnasium action space: Discrete or one-dimensional Box.
+
+    Raises:
+        ValueError: for any other space, naming it.
+    """
+    if isinstance(space, spaces.Discrete):
+        return CategoricalHead(space)
+    if isinstance(space, spaces.Box) and len(space.shape) == 1:
+        return GaussianHead(space)
+    raise ValueError(f"action space {space} is not supported; supported are Discrete(n) and Box with shape (A,). Wrap the environment.")
+
+
+class Policy:
+    """The policy of one trained run.
+
+    Args:
+        agent: a population of one run (agents.runs.Runs).
+        observation_space: single Gymnasium Box (D,) or Discrete; Discrete observations become one-hot vectors.
+        seed: of the policy's own generator, used where `act` is not given one.
+    """
+
+    def __init__(self, agent, observation_space, seed: int = 0):
+        self.agent, self.observation_space, self.action_space = agent, observation_space, agent.head.space
+        self.generator = np.random.default_rng(seed)
+
+    def distribution(self, obs: torch.Tensor):
+        """π(·|s) for observation vectors (B, obs_size), as a distribution over (B,)."""
+        return _first_run(self.agent.policy(obs.to(self.agent.dtype)[None]))
+
+    def value(self, obs: torch.Tensor) -> torch.Tensor:
+        """The critic's V(s) for observation vectors (B, obs_size) → (B,)."""
+        return self.agent.value(obs.to(self.agent.dtype)[None])[0]
+
+    @torch.no_grad()
+    def act(self, obs, deterministic: bool = False, generator=None):
+        """An action ready for `env.step`, for one observation or a batch of them.
+
+        Args:
+            obs: one observation of the environment, or a batch with one more leading axis.
+            deterministic: True: the most probable action. False: a random one.
+            generator: numpy Generator; default: the policy's own.
+        """
+        vector, single = self._vectors(obs)
+        policy = self.distribution(vector)
+        action = policy.mode() if deterministic else policy.sample(generator or self.generator)
+        action = self.agent.head.to_env(action.numpy())
+        if not single:
+            return action
+        return int(action[0]) if isinstance(self.action_space, spaces.Discrete) else action[0]
+
+    def _vectors(self, obs):
+        """Observations as a (B, obs_size) tensor, and whether there was only one without a batch axis."""
+        space = self.observation_space
+        obs = np.asarray(obs)
+        single = obs.ndim == len(space.shape)
+        expected = f"one observation of shape {space.shape} or a batch (B, {', '.join(map(str, space.shape))})"
+        if obs.shape[obs.ndim - len(space.shape) :] != space.shape or obs.ndim > len(space.shape) + 1:
+            raise ValueError(f"obs has shape {obs.shape}; expected {expected}.")
+        if isinstance(space, spaces.Discrete):
+            if obs.size and not (space.start <= obs.min() and obs.max() < space.start + space.n):
+                raise ValueError(f"obs = {obs}; expected integers from {space.start} to {space.start + space.n - 1}.")
+            obs = np.eye(space.n)[np.atleast_1d(obs) - space.start]
+        vector = torch.as_tensor(obs, dtype=self.agent.dtype).reshape(-1, self.agent.obs_size)
+        if not torch.isfinite(vector).all():
+            raise ValueError(f"obs = {obs}; expected finite numbers.")
+        return vector, single
+
+
+def _first_run(distribution):
+    """The distribution of the only run, without the axis of runs."""
+    if isinstance(distribution, Categorical):
+        return Categorical(distribution.logits[0])
+    return DiagonalGaussian(distribution.mean[0], distribution.log_std[0])

@@ -1,0 +1,41 @@
+"""Settings that the lessons use, found by search on other seeds and confirmed on fresh ones (`course.py test --full`)."""
+
+from rlcourse.agents.vpg import VPG
+
+RECOMMENDED = {
+    ("VPG", "CartPole-v1"): VPG(num_envs=32, num_steps=64, learning_rate=0.01, critic_learning_rate=0.02, gamma=0.99, gae_lambda=1.0),
+    ("VPG", "Acrobot-v1"): VPG(
+        num_envs=32,
+        num_steps=32,
+        learning_rate=0.003,
+        critic_learning_rate=0.01,
+        gamma=0.995,
+        gae_lambda=0.9,
+        entropy_coef=0.01,
+        update_epochs=1,
+    ),
+    ("VPG", "Pendulum-v1"): VPG(
+        num_envs=32,
+        num_steps=100,
+        learning_rate=0.003,
+        critic_learning_rate=0.01,
+        gamma=0.95,
+        gae_lambda=0.9,
+        reward_scale=0.2,
+        initial_log_std=0.5,
+        num_minibatches=3,
+    ),
+}
+
+
+def recommended(algorithm_name: str, env_id: str):
+    """The settings which the lessons use for this algorithm and environment (a copy: change it freely).
+
+    Raises:
+        KeyError: nothing is known for this pair; the message lists what is.
+    """
+    if (algorithm_name, env_id) not in RECOMMENDED:
+        known = ", ".join(f"{name} on {env}" for name, env in RECOMMENDED)
+        raise KeyError(f"no settings for {algorithm_name!r} on {env_id!r}; there are some for: {known}.")
+    settings = RECOMMENDED[algorithm_name, env_id]
+    return type(settings)(**vars(settings))

@@ -1,0 +1,237 @@
+"""R independent actor-critics as one batched computation: the only module that knows what a run is.
+
+Parameters of all runs lie in one matrix of shape (R, P); a layer's weights are views of it, shaped (R, in, out), and one
+`baddbmm` per layer serves every run. Losses come in one per run, `(R,)`; their sum is differentiated once, and since no
+run's loss touches another run's parameters, gradients cannot mix.
+"""
+
+import math
+
+import numpy as np
+import torch
+
+from rlcourse.agents.policies import action_head
+
+PARTS = ("policy", "critic", "both")
+
+
+def orthogonal(generator: np.random.Generator, rows: int, columns: int, gain: float) -> np.ndarray:
+    """A (rows, columns) matrix with orthonormal columns (or rows, if fewer), times `gain`. Saxe et al. 2014.
+
+    The sign fix by the diagonal of R makes the draw uniform (Mezzadri 2007, section 5).
+    """
+    q, r = np.linalg.qr(generator.standard_normal((max(rows, columns), min(rows, columns))))
+    q *= np.sign(np.diag(r))
+    return gain * (q if rows >= columns else q.T)
+
+
+class Adam:
+    """Adam (Kingma & Ba 2015, algorithm 1) over the rows of a (R, P) matrix: each row has its own rate, moments and step count.
+
+    m ← β₁m + (1−β₁)g,  v ← β₂v + (1−β₂)g²,  x ← x − lr · (m/(1−β₁ᵗ)) / (√(v/(1−β₂ᵗ)) + ε)
+
+    Rows outside `active` keep parameters, moments and step count: a zero gradient would still move them.
+    """
+
+    def __init__(self, rows: int, columns: int, dtype: torch.dtype, betas=(0.9, 0.999), eps: float = 1e-5):
+        self.betas, self.eps = betas, eps
+        self.m = torch.zeros(rows, columns, dtype=dtype)
+        self.v = torch.zeros(rows, columns, dtype=dtype)
+        self.count = torch.zeros(rows, 1, dtype=torch.float64)
+
+    @torch.no_grad()
+    def step(self, x: torch.Tensor, gradient: torch.Tensor, learning_rate: torch.Tensor, active: torch.Tensor) -> None:
+        """Update `x` (R, P) in place. gradient (R, P); learning_rate (R, 1); active (R, 1) bool."""
+        everyone = bool(active.all())
+        m, v, old = (self.m, self.v, None) if everyone else (self.m.clone(), self.v.clone(), x.clone())
+        b1, b2 = self.betas
+        self.count += active
+        m.lerp_(gradient, 1 - b1)
+        v.mul_(b2).addcmul_(gradient, gradient, value=1 - b2)
+        # x ← x − (lr/(1−β₁ᵗ)) m / (√v/√(1−β₂ᵗ) + ε); both corrections are one number per row. A row that never moved has t = 0.
+        t = self.count.clamp(min=1)
+        rate = (learning_rate / (1 - b1**t)).to(x.dtype)
+        denominator = v.sqrt().mul_((1 / (1 - b2**t).sqrt()).to(x.dtype)).add_(self.eps)
+        x.sub_((m * rate).div_(denominator))
+        if not everyone:
+            x.copy_(torch.where(active, x, old))
+            self.m, self.v = torch.where(active, m, self.m), torch.where(active, v, self.v)
+
+
+class Runs:
+    """The actor-critics of R runs. Run r depends on seeds[r] and its own data only.
+
+    Args:
+        obs_size: length of one observation vector.
+        action_space: Gymnasium Discrete or Box; gives the distribution of actions (see policies.action_head).
+        hidden_sizes: widths of the tanh layers; policy and critic have separate networks of this shape.
+        seeds: one int per run. Each run has generators of its own for initial weights, actions and minibatch order.
+        dtype: torch.float32 to train, torch.float64 to check.
+        initial_log_std: start value of the state-free log σ of Gaussian policies.
+    """
+
+    def __init__(self, obs_size, action_space, hidden_sizes, seeds, dtype=torch.float32, initial_log_std=0.0):
+        self.obs_size, self.hidden_sizes, self.dtype, self.seeds = obs_size, tuple(hidden_sizes), dtype, list(seeds)
+        self.num_runs = len(self.seeds)
+        self.head = action_head(action_space)
+        streams = [np.random.SeedSequence(seed).spawn(4) for seed in self.seeds]
+        initial, noise, order = ([np.random.default_rng(s) for s in kind] for kind in list(zip(*streams, strict=True))[:3])
+        self.noise_generators, self.order_generators = noise, order
+        self._env_streams = [stream[3] for stream in streams]
+
+        policy_sizes = [obs_size, *self.hidden_sizes, self.head.num_outputs]
+        critic_sizes = [obs_size, *self.hidden_sizes, 1]
+        rows = [
+            np.concatenate(
+                [_initial_mlp(g, policy_sizes, 0.01), np.full(self.head.num_log_std, initial_log_std), _initial_mlp(g, critic_sizes, 1.0)]
+            )
+            for g in initial
+        ]
+        self.parameters = torch.tensor(np.stack(rows), dtype=dtype)
+        self._policy_layers, used = self._layers(policy_sizes, 0)
+        self._log_std = self._leaf(used, 1, self.head.num_log_std) if self.head.num_log_std else None
+        self.num_policy_parameters = used + self.head.num_log_std
+        self._critic_layers, _ = self._layers(critic_sizes, self.num_policy_parameters)
+        policy = [*self._policy_layers, *([] if self._log_std is None else [self._log_std])]
+        self._leaves = {"policy": policy, "critic": self._critic_layers, "both": policy + self._critic_layers}
+        split, end = self.num_policy_parameters, self.parameters.shape[1]
+        self._columns = {"policy": slice(0, split), "critic": slice(split, end), "both": slice(0, end)}
+        self._optimisers: dict[str, Adam] = {}
+        self.failed: dict[int, str] = {}  # quarantined runs and why
+        self.begin_update()
+
+    def _leaf(self, start, rows, columns):
+        """A view of the parameter matrix as a stack of (rows, columns) matrices, ready to be differentiated."""
+        size = rows * columns
+        return self.parameters[:, start : start + size].view(self.num_runs, rows, columns).requires_grad_()
+
+    def _layers(self, sizes, start):
+        leaves = []
+        for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+            leaves.append(self._leaf(start, inputs, outputs))
+            leaves.append(self._leaf(start + inputs * outputs, 1, outputs))
+            start += (inputs + 1) * outputs
+        return leaves, start
+
+    # ---- what an algorithm calls -------------------------------------------------------------------------------------
+
+    def policy(self, obs: torch.Tensor):
+        """The action distribution of each run for its own observations. obs (R, B, obs_size) → distribution over (R, B)."""
+        return self.head.distribution(_mlp(self._policy_layers, obs), self._log_std)
+
+    def value(self, obs: torch.Tensor) -> torch.Tensor:
+        """V(s) of each run's critic. obs (R, B, obs_size) → (R, B)."""
+        return _mlp(self._critic_layers, obs).squeeze(-1)
+
+    def __call__(self, obs: torch.Tensor):
+        return self.policy(obs), self.value(obs)
+
+    def begin_update(self) -> None:
+        """Wake the runs that stopped early in the last update; quarantined runs stay out."""
+        self._before = self.parameters.clone()
+        self.active = torch.tensor([r not in self.failed for r in range(self.num_runs)])
+        self._norms = []
+
+    def stop_where(self, stop: torch.Tensor) -> None:
+        """Freeze the runs where `stop` (R,) is true until the next `begin_update`: parameters, moments and step counts."""
+        self.active = self.active & ~stop
+
+    def step(self, loss: torch.Tensor, learning_rate, part: str = "both", max_grad_norm=None) -> None:
+        """One Adam step of every active run on its own loss.
+
+        Args:
+            loss: (R,), one loss per run.
+            learning_rate: a number, or (R,), one per run.
+            part: which parameters move: "policy", "critic" or "both". Each choice has Adam moments of its own.
+            max_grad_norm: scale a run's gradient down to this Euclidean norm; None: leave it. A number, or (R,).
+
+        A run whose gradient is not finite is quarantined: its parameters go back to what they were at the start of this
+        update, it takes no further step, and `failed` says why. The other runs are untouched.
+        """
+        if loss.shape != (self.num_runs,):
+            raise ValueError(f"loss has shape {tuple(loss.shape)}; expected one loss per run, ({self.num_runs},): average over the last axis.")
+        if part not in PARTS:
+            raise ValueError(f"part = {part!r}; expected one of {PARTS}.")
+        leaves, columns = self._leaves[part], self._columns[part]
+        gradients = torch.autograd.grad(loss.sum(), leaves)
+        gradient = torch.cat([g.reshape(self.num_runs, -1) for g in gradients], 1)
+        norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+        finite = torch.isfinite(norm[:, 0])
+        if not finite.all():
+            self.quarantine(~finite, f"the gradient of the {part} loss is not finite")
+            gradient = torch.where(finite[:, None], gradient, 0.0)
+        if part != "critic":
+            self._norms.append(norm[:, 0])
+        if max_grad_norm is not None:
+            gradient = gradient * (_column(max_grad_norm, self.dtype) / (norm + 1e-6)).clamp(max=1.0)
+        if part not in self._optimisers:
+            self._optimisers[part] = Adam(*gradient.shape, self.dtype)
+        rate = _column(learning_rate, torch.float64)
+        self._optimisers[part].step(self.parameters[:, columns], gradient, rate, self.active[:, None])
+
+    def quarantine(self, bad: torch.Tensor, why: str) -> None:
+        """Take the runs where `bad` (R,) is true out of training for good, at their parameters before this update."""
+        for r in torch.nonzero(bad).flatten().tolist():
+            self.failed.setdefault(r, why)
+        self.active = self.active & ~bad
+        with torch.no_grad():
+            self.parameters.copy_(torch.where(bad[:, None], self._before, self.parameters))
+
+    def check_finite(self) -> None:
+        """Quarantine every run whose parameters are not finite (as after a reckless step size)."""
+        bad = ~torch.isfinite(self.parameters).all(1)
+        if bad.any():
+            self.quarantine(bad, "its parameters are not finite: the step was too long, or the loss overflowed")
+
+    @property
+    def grad_norm(self) -> torch.Tensor:
+        """Mean gradient norm (before clipping) over this update's policy steps, (R,); NaN if there were none."""
+        return torch.stack(self._norms).mean(0) if self._norms else torch.full((self.num_runs,), math.nan, dtype=self.dtype)
+
+    # ---- what a rollout calls ----------------------------------------------------------------------------------------
+
+    def env_seeds(self, num_envs: int) -> list[int]:
+        """Seeds for R·num_envs sub-environments, those of run 0 first; run r's come from seeds[r] only."""
+        return np.concatenate([stream.generate_state(num_envs) for stream in self._env_streams]).tolist()
+
+    def action_noise(self, num_steps: int, num_envs: int) -> torch.Tensor:
+        """Standard noise for a whole rollout, (num_steps, R, num_envs, …), each run's from its own generator."""
+        return torch.stack([self.head.noise(g, (num_steps, num_envs), self.dtype) for g in self.noise_generators], 1)
+
+    @torch.inference_mode()
+    def act(self, obs: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+        """Actions of each run for its own environments. obs (R, N, obs_size), noise (R, N, …) → (R, N) or (R, N, A)."""
+        return self.policy(obs).from_noise(noise)
+
+    def permutations(self, size: int) -> torch.Tensor:
+        """One random order of `size` rows per run, (R, size) int64, each from the run's own generator."""
+        return torch.from_numpy(np.stack([g.permutation(size) for g in self.order_generators]))
+
+    def select(self, run: int) -> "Runs":
+        """Run `run` alone: the same parameters, as a population of one (a copy; moments and random states start afresh)."""
+        alone = Runs(self.obs_size, self.head.space, self.hidden_sizes, [self.seeds[run]], self.dtype)
+        with torch.no_grad():
+            alone.parameters.copy_(self.parameters[run : run + 1])
+        return alone
+
+
+def _initial_mlp(generator, sizes, last_gain):
+    """Flat initial weights: orthogonal, gain √2 in hidden layers and `last_gain` in the last; zero biases."""
+    pieces = []
+    for i, (inputs, outputs) in enumerate(zip(sizes, sizes[1:], strict=False)):
+        gain = last_gain if i == len(sizes) - 2 else math.sqrt(2)
+        pieces += [orthogonal(generator, inputs, outputs, gain).ravel(), np.zeros(outputs)]
+    return np.concatenate(pieces)
+
+
+def _mlp(layers, x):
+    """tanh network: x ← tanh(x W + b) for all layers but the last, which is x W + b."""
+    for weight, bias in zip(layers[:-2:2], layers[1:-2:2], strict=True):
+        x = torch.tanh(torch.baddbmm(bias, x, weight))
+    return torch.baddbmm(layers[-1], x, layers[-2])
+
+
+def _column(value, dtype):
+    """A number or one number per run (R,) as something that scales the rows of (R, P)."""
+    value = torch.as_tensor(value, dtype=dtype)
+    return value[:, None] if value.ndim else value

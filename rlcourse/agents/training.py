@@ -1,0 +1,328 @@
+"""Training as a generator (`iterate`), `train` on top of it, and what comes out: a TrainingResult that can be saved."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from tqdm.auto import tqdm
+
+from rlcourse.agents.algorithm import Algorithm
+from rlcourse.agents.policies import Policy
+from rlcourse.agents.rollout import Episodes, collect
+from rlcourse.agents.runs import Runs
+from rlcourse.agents.vpg import VPG
+from rlcourse.worlds.make_env import make_env
+
+ALGORITHMS = {"VPG": VPG}
+FORMAT = 1
+
+
+class Run(NamedTuple):
+    """What distinguishes one row of a history: the fields that differ between settings, and the seed."""
+
+    setting: dict
+    seed: int
+
+
+@dataclass
+class TrainingState:
+    """A training in progress; the same object is yielded after every update.
+
+    `algorithm` may be changed between two yields (`state.algorithm.gae_lambda = 0.5`); the next update uses it.
+    """
+
+    algorithm: Algorithm
+    env_name: str
+    env_is_batched: bool
+    observation_space: spaces.Space
+    agent: Runs
+    runs: list[Run]
+    total_steps: int
+    iteration: int = 0
+    env_steps: int = 0
+    _columns: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def history(self) -> dict[str, np.ndarray]:
+        """Everything recorded so far, name → (R, iterations)."""
+        return {name: np.stack(column, 1) for name, column in self._columns.items()}
+
+    def latest(self, name: str) -> np.ndarray:
+        """The last recorded value of every run, (R,)."""
+        return self._columns[name][-1]
+
+    def record(self, values: dict) -> None:
+        """Append one number per run for every name; quarantined runs get NaN. Internal."""
+        failed = list(self.agent.failed)
+        for name, value in values.items():
+            value = np.array(np.broadcast_to(np.asarray(value, dtype=float), len(self.runs)))
+            if name not in ("env_steps", "seconds"):
+                value[failed] = np.nan
+            self._columns.setdefault(name, []).append(value)
+
+
+@dataclass
+class TrainingResult:
+    """A finished training.
+
+    Attributes:
+        algorithm: the settings. env: name of the environment. seeds: as given.
+        runs: for each row of a history, its setting (dict of the fields that differ) and seed.
+        history: name → array (R, iterations). Row = setting · len(seeds) + seed index. Always there: `env_steps` (per run),
+            `mean_return` (of the last up to 100 finished training episodes; NaN before the first), `episodes` (finished so
+            far), `entropy`, `kl`, `explained_variance`, `grad_norm`, `seconds` (of the whole population).
+        failed: run → reason, for runs that were quarantined because a number was not finite.
+    """
+
+    algorithm: Algorithm
+    env: str
+    env_is_batched: bool
+    seeds: list[int]
+    runs: list[Run]
+    history: dict[str, np.ndarray]
+    observation_space: spaces.Space
+    agent: Runs
+    failed: dict[int, str]
+
+    def policy(self, run: int = 0) -> Policy:
+        """The trained policy of one run: `.act(obs, deterministic=False)` gives an action ready for `env.step`."""
+        if isinstance(run, bool) or not isinstance(run, int | np.integer) or not 0 <= run < len(self.runs):
+            raise ValueError(f"run = {run!r}; expected an integer from 0 to {len(self.runs) - 1} (see .runs for setting and seed of each).")
+        return Policy(self.agent.select(run), self.observation_space, self.runs[run].seed)
+
+    def save(self, path) -> Path:
+        """Write settings, histories and parameters to one `.npz` file, all or nothing. Reading it executes no code."""
+        path = Path(path)
+        path = path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
+        facts = {
+            "format": FORMAT,
+            "algorithm": type(self.algorithm).__name__,
+            "settings": dataclasses.asdict(self.algorithm),
+            "env": self.env,
+            "env_is_batched": self.env_is_batched,
+            "seeds": self.seeds,
+            "hidden_sizes": self.agent.hidden_sizes,
+            "dtype": str(self.agent.dtype).removeprefix("torch."),
+            "observation_space": _describe(self.observation_space),
+            "action_space": _describe(self.agent.head.space),
+            "failed": {str(run): why for run, why in self.failed.items()},
+        }
+        arrays = {f"history/{name}": value for name, value in self.history.items()}
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez_compressed(file, facts=np.array(json.dumps(facts)), parameters=self.agent.parameters.numpy(), **arrays)
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        return path
+
+
+def load(path) -> TrainingResult:
+    """Read what `TrainingResult.save` wrote.
+
+    Raises:
+        FileNotFoundError: no such file. ValueError: not a file of this course, or of a newer format.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"no file {str(path)!r}; a saved result ends in .npz (TrainingResult.save returns the path).")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        facts = json.loads(str(arrays.pop("facts")))
+        parameters = torch.from_numpy(arrays.pop("parameters"))
+    except (KeyError, ValueError, OSError, EOFError) as error:
+        raise ValueError(f"{str(path)!r} is not a training result saved by rlcourse ({type(error).__name__}: {error}).") from error
+    if facts["format"] > FORMAT:
+        raise ValueError(f"{str(path)!r} has format {facts['format']}; this version of rlcourse reads up to {FORMAT}. Update rlcourse.")
+    if facts["algorithm"] not in ALGORITHMS:
+        raise ValueError(f"{str(path)!r} was trained by {facts['algorithm']!r}; known here: {', '.join(ALGORITHMS)}.")
+    algorithm = ALGORITHMS[facts["algorithm"]](**facts["settings"])
+    observation_space, action_space = _space(facts["observation_space"]), _space(facts["action_space"])
+    runs = _runs(algorithm, facts["seeds"])
+    obs_size = int(observation_space.n) if isinstance(observation_space, spaces.Discrete) else int(np.prod(observation_space.shape))
+    agent = Runs(obs_size, action_space, facts["hidden_sizes"], [run.seed for run in runs], getattr(torch, facts["dtype"]))
+    with torch.no_grad():
+        agent.parameters.copy_(parameters)
+    failed = {int(run): why for run, why in facts["failed"].items()}
+    history = {name.removeprefix("history/"): value for name, value in arrays.items()}
+    return TrainingResult(
+        algorithm, facts["env"], facts["env_is_batched"], facts["seeds"], runs, history, observation_space, agent, failed
+    )
+
+
+def iterate(algorithm, env, *, total_steps: int, seeds, dtype=torch.float32, batched: bool = True):
+    """Train step by step: a generator that yields the TrainingState after each update.
+
+    Args, Raises: as for `train`.
+    """
+    seeds = _checked_seeds(seeds)
+    if not isinstance(algorithm, Algorithm):
+        raise TypeError(f"algorithm = {algorithm!r}; expected settings such as VPG(learning_rate=0.01).")
+    if isinstance(total_steps, bool) or not isinstance(total_steps, int | np.integer) or total_steps < 1:
+        raise ValueError(f"total_steps = {total_steps!r}; expected a positive integer: environment steps per run.")
+    if dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"dtype = {dtype}; expected torch.float32 (to train) or torch.float64 (to check).")
+    return _iterate(dataclasses.replace(algorithm), env, int(total_steps), seeds, dtype, batched)
+
+
+def _iterate(algorithm, env, total_steps, seeds, dtype, batched):
+    runs = _runs(algorithm, seeds)
+    with contextlib.closing(make_env(env, 1, batched=batched)) as probe, _one_thread():
+        sizes = probe.obs_size, probe.action_space, algorithm.hidden_sizes
+        agent = Runs(*sizes, [run.seed for run in runs], dtype, algorithm.initial_log_std)
+    world = make_env(env, len(runs) * algorithm.num_envs, seed=agent.env_seeds(algorithm.num_envs), batched=batched)
+    state = TrainingState(algorithm, world.name, world.batched, world.observation_space, agent, runs, total_steps)
+    fixed = algorithm.num_envs, algorithm.hidden_sizes, algorithm.num_settings
+    episodes, seconds = Episodes(agent.num_runs, algorithm.num_envs), 0.0
+    with contextlib.closing(world):
+        obs = world.reset()
+        while state.env_steps < total_steps:
+            if fixed != (algorithm.num_envs, algorithm.hidden_sizes, algorithm.num_settings):
+                raise ValueError("num_envs, hidden_sizes and the number of settings can't change while training runs; start a new one.")
+            started = time.perf_counter()
+            with _one_thread():
+                current = algorithm.for_runs(len(seeds), dtype)
+                agent.begin_update()
+                rollout, obs = collect(agent, world, obs, current.num_steps, episodes, current.reward_scale)
+                metrics = current.update(agent, rollout)
+                agent.check_finite()
+            seconds += time.perf_counter() - started
+            state.iteration += 1
+            state.env_steps += algorithm.num_envs * algorithm.num_steps
+            state.record({"env_steps": state.env_steps, "mean_return": episodes.mean_return(), "episodes": episodes.finished})
+            state.record({**metrics, "seconds": seconds})
+            yield state
+
+
+def train(algorithm, env, *, total_steps: int, seeds, progress: bool = True, dtype=torch.float32, callbacks=(), batched: bool = True):
+    """Train every setting of `algorithm` with every seed, all runs at once, and return what happened.
+
+    Args:
+        algorithm: settings, such as VPG(gae_lambda=[0.9, 1.0]); lists are settings, crossed with the seeds.
+        env: a Gymnasium id, or a function without arguments that makes an environment.
+        total_steps: environment steps per run (rounded up to whole updates of num_envs · num_steps).
+        seeds: ints ≥ 0. Run r depends on its own seed and setting only, not on its neighbours.
+        progress: show a progress bar. callbacks: functions called with the TrainingState after each update; one that
+            returns True ends the training early.
+        dtype: torch.float32 to train, torch.float64 to check.
+        batched: use our batched twin of the environment where there is one (worlds.classic_control); False: Gymnasium's own.
+
+    Returns:
+        TrainingResult. A run whose numbers become infinite or NaN is quarantined (see `.failed`); the others go on.
+
+    Raises:
+        ValueError, TypeError: for settings out of range, unknown or unsupported environments, or an environment that
+            returns NaN; the message names the value and the way out.
+    """
+    state = None
+    updates = iterate(algorithm, env, total_steps=total_steps, seeds=seeds, dtype=dtype, batched=batched)
+    bar = tqdm(total=total_steps, unit=" steps", disable=not progress, desc=type(algorithm).__name__)
+    with contextlib.closing(updates), contextlib.closing(bar):
+        for state in updates:
+            if state.iteration == 1 and progress:
+                kind = "batched twin" if state.env_is_batched else "Gymnasium"
+                bar.set_description(f"{type(algorithm).__name__} on {state.env_name} ({kind}), {len(state.runs)} runs")
+            bar.update(min(state.env_steps, total_steps) - bar.n)
+            returns = state.latest("mean_return")
+            if np.isfinite(returns).any():
+                bar.set_postfix_str(f"return {np.nanmedian(returns):.4g}", refresh=False)
+            if any([callback(state) is True for callback in callbacks]):
+                break
+    return TrainingResult(
+        state.algorithm,
+        state.env_name,
+        state.env_is_batched,
+        _checked_seeds(seeds),
+        state.runs,
+        state.history,
+        state.observation_space,
+        state.agent,
+        dict(state.agent.failed),
+    )
+
+
+def evaluate(policy, env, *, episodes: int = 10, seed: int = 0, deterministic: bool = False, batched: bool = True) -> np.ndarray:
+    """Undiscounted returns of `episodes` fresh episodes under a trained policy.
+
+    Each episode has a sub-environment and a seed of its own, and all of them are played to their end: taking the first
+    episodes to finish would favour short ones.
+
+    Args:
+        policy: from TrainingResult.policy. env: as for `train`. deterministic: act with the mode instead of sampling.
+
+    Returns:
+        Array (episodes,).
+    """
+    if isinstance(episodes, bool) or not isinstance(episodes, int | np.integer) or episodes < 1:
+        raise ValueError(f"episodes = {episodes!r}; expected a positive integer.")
+    world = make_env(env, episodes, seed=seed, batched=batched)
+    if world.obs_size != policy.agent.obs_size or world.action_space.shape != policy.action_space.shape:
+        world.close()
+        raise ValueError(
+            f"the policy was trained for {policy.observation_space} → {policy.action_space}; "
+            f"{world.name} has {world.observation_space} → {world.action_space}."
+        )
+    generator = np.random.default_rng(seed)
+    returns, running = np.zeros(episodes), np.ones(episodes, dtype=bool)
+    with contextlib.closing(world), _one_thread(), torch.inference_mode():
+        obs = world.reset()
+        while running.any():
+            distribution = policy.distribution(torch.as_tensor(obs))
+            action = distribution.mode() if deterministic else distribution.sample(generator)
+            obs, reward, terminated, truncated, _ = world.step(action.numpy())
+            returns += reward * running
+            running &= ~(terminated | truncated)
+    return returns
+
+
+def _runs(algorithm, seeds):
+    return [Run(setting, seed) for setting in algorithm.settings() for seed in seeds]
+
+
+def _checked_seeds(seeds):
+    if isinstance(seeds, int | np.integer):
+        raise TypeError(f"seeds = {seeds!r}; expected a list of ints, one per run: seeds=[{seeds}] or seeds=range({seeds}).")
+    seeds = [int(seed) if isinstance(seed, int | np.integer) and not isinstance(seed, bool) else seed for seed in seeds]
+    if not seeds or not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
+        raise ValueError(f"seeds = {seeds!r}; expected at least one integer ≥ 0.")
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"seeds = {seeds!r}; each seed once: equal seeds give equal runs, not more evidence.")
+    return seeds
+
+
+@contextlib.contextmanager
+def _one_thread():
+    """One torch thread inside, the caller's number afterwards: small networks are slower on several, up to 18 times under load."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _describe(space):
+    """A Discrete or Box space as plain numbers and strings (repr keeps every digit, and infinities)."""
+    if isinstance(space, spaces.Discrete):
+        return {"kind": "Discrete", "n": int(space.n), "start": int(space.start)}
+    low, high = ([repr(float(x)) for x in bound.ravel()] for bound in (space.low, space.high))
+    return {"kind": "Box", "shape": space.shape, "dtype": str(space.dtype), "low": low, "high": high}
+
+
+def _space(facts):
+    if facts["kind"] == "Discrete":
+        return spaces.Discrete(facts["n"], start=facts["start"])
+    low, high = (np.array([float(x) for x in facts[key]], dtype=facts["dtype"]).reshape(facts["shape"]) for key in ("low", "high"))
+    return spaces.Box(low, high, dtype=np.dtype(facts["dtype"]).type)

@@ -1,0 +1,62 @@
+"""Vanilla policy gradient with a learned value baseline (Sutton & Barto 2018, section 13.5; Spinning Up's VPG)."""
+
+from dataclasses import dataclass
+
+import torch
+
+from rlcourse.agents.algorithm import Algorithm, setting
+from rlcourse.equations.estimators import explained_variance, gae, normalize_advantages
+from rlcourse.equations.objectives import policy_gradient_loss, value_loss
+
+
+@dataclass
+class VPG(Algorithm):
+    """Settings of vanilla policy gradient; those shared by all algorithms are in `Algorithm`.
+
+    Each update: one gradient step of the policy on −mean(log π(a|s)·Â) − entropy_coef · entropy, then `update_epochs`
+    passes of regression of the critic on V̂^targ = Â + V, each in `num_minibatches` steps.
+
+    Args:
+        learning_rate, critic_learning_rate: Adam step sizes of policy and critic.
+        entropy_coef: weight of the entropy bonus. max_grad_norm: bound on a run's gradient norm; None: no bound.
+        update_epochs, num_minibatches: of the critic. The policy takes one step on the whole batch: a second step would
+            use data that is no longer on-policy.
+    """
+
+    num_envs: int = setting(32, 1, whole=True)
+    num_steps: int = setting(64, 1, whole=True)
+    gae_lambda: float = setting(1.0, 0.0, 1.0)
+    learning_rate: float = setting(0.01, 0.0)
+    critic_learning_rate: float = setting(0.02, 0.0)
+    entropy_coef: float = setting(0.0, 0.0)
+    max_grad_norm: float | None = setting(None, 0.0, none=True, open_low=True)
+    update_epochs: int = setting(2, 0, whole=True)
+    num_minibatches: int = setting(2, 1, whole=True)
+
+    def advantages(self, rollout):
+        """(Â, V̂^targ) of a rollout, both (T, R, N). Override this to try another estimator."""
+        return gae(*rollout.for_gae(), self.gamma, self.gae_lambda)
+
+    def update(self, agent, rollout):
+        advantage, value_target = self.advantages(rollout)
+        batch = rollout.flatten(advantage=advantage, value_target=value_target)
+
+        policy = agent.policy(batch.obs)
+        loss = policy_gradient_loss(policy.log_prob(batch.action), normalize_advantages(batch.advantage))
+        entropy = policy.entropy().mean(-1)
+        agent.step(loss - self.entropy_coef * entropy, self.learning_rate, "policy", self.max_grad_norm)
+
+        for _ in range(self.update_epochs):
+            for minibatch in batch.minibatches(self.num_minibatches, agent):
+                loss_v = value_loss(agent.value(minibatch.obs), minibatch.value_target)
+                agent.step(loss_v, self.critic_learning_rate, "critic", self.max_grad_norm)
+
+        with torch.no_grad():
+            kl = policy.kl(agent.policy(batch.obs)).mean(-1)
+        return {
+            "policy_loss": loss.detach(),
+            "entropy": entropy.detach(),
+            "kl": kl,
+            "explained_variance": explained_variance(batch.value, batch.value_target),
+            "grad_norm": agent.grad_norm,
+        }
