@@ -10,7 +10,7 @@ import math
 import numpy as np
 import torch
 
-from .arguments import check_same_shape
+from rlcourse.equations.arguments import check_same_shape
 
 
 class Categorical:

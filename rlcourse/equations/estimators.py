@@ -9,7 +9,7 @@ No gradient flows: an estimate is data.
 import numpy as np
 import torch
 
-from .arguments import check_same_shape, per_run
+from rlcourse.equations.arguments import check_same_shape, per_run
 
 
 def discounted_returns(rewards, gamma, *, ends, bootstrap):

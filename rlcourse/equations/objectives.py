@@ -1,6 +1,6 @@
 """Losses to minimise. Each reduces over the last axis: a batch (B,) gives a scalar, a population (R, B) gives R losses."""
 
-from .arguments import check_same_shape
+from rlcourse.equations.arguments import check_same_shape
 
 
 def policy_gradient_loss(log_prob, advantage):
