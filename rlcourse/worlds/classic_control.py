@@ -30,6 +30,8 @@ class CartPole:
     """
 
     state_size = 4  # x, x_dot, theta, theta_dot
+    FORCE = np.array([-10.0, 10.0])
+    LIMIT = np.array([[2.4], [12 * 2 * PI / 360]])
 
     @staticmethod
     def start(rng, count):
@@ -47,16 +49,17 @@ class CartPole:
         Returns:
             next state (4, n) float64, reward (n,) float64, terminated (n,) bool.
         """
-        x, x_dot, theta, theta_dot = state
-        force = action * 20.0 - 10.0
+        _, _, theta, theta_dot = state
         cos, sin = np.cos(theta), np.sin(theta)
-        push = (force + 0.05 * np.square(theta_dot) * sin) / 1.1
-        theta_acc = (9.8 * sin - cos * push) / (0.5 * (4.0 / 3.0 - 0.1 * np.square(cos) / 1.1))
         rate = np.empty_like(state)
-        rate[0], rate[1], rate[2], rate[3] = x_dot, push - 0.05 * theta_acc * cos / 1.1, theta_dot, theta_acc
+        rate[0::2] = state[1::2]
+        push = (CartPole.FORCE[action] + 0.05 * np.square(theta_dot) * sin) / 1.1
+        theta_acc = (9.8 * sin - cos * push) / (0.5 * (4.0 / 3.0 - 0.1 * np.square(cos) / 1.1))
+        rate[1] = push - 0.05 * theta_acc * cos / 1.1
+        rate[3] = theta_acc
         state = state + 0.02 * rate
-        terminated = (np.abs(state[0]) > 2.4) | (np.abs(state[2]) > 12 * 2 * PI / 360)
-        return state, np.ones(terminated.shape), terminated
+        outside = np.abs(state[0::2]) > CartPole.LIMIT
+        return state, np.ones(state.shape[1]), outside[0] | outside[1]
 
     @staticmethod
     def observe(state):

@@ -146,24 +146,24 @@ class _TwinWorld(VectorWorld):
             super().__init__(env_id, len(seeds), env.observation_space, env.action_space)
             self.max_episode_steps = env.spec.max_episode_steps
         self.dynamics = TWINS[env_id]
-        self._rngs = [np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed))) for seed in seeds]  # as Gymnasium
-        self._pool = np.empty((self.num_envs, self.POOL, self.dynamics.state_size))
-        self._used = np.full(self.num_envs, self.POOL)
-        self._age = np.zeros(self.num_envs, np.int64)
+        self._starts = [self._start_states(seed) for seed in seeds]
+        self._age = np.zeros(self.num_envs, np.int64)  # steps since the last reset
         self.state = np.empty((self.dynamics.state_size, self.num_envs))
+
+    def _start_states(self, seed):
+        """Start states for ever, drawn POOL at a time from the generator that Gymnasium makes of the same seed."""
+        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
+        while True:
+            yield from self.dynamics.start(rng, self.POOL)
+
+    def _restart(self, rows):
+        """Start a new episode in the sub-environments `rows`."""
+        self.state[:, rows] = np.array([next(self._starts[row]) for row in rows]).T
+        self._age[rows] = 0
 
     def _reset(self):
         self._restart(np.arange(self.num_envs))
         return self.dynamics.observe(self.state)
-
-    def _restart(self, rows):
-        """Put new start states into the sub-environments `rows`; each draws from its own generator only."""
-        for i in rows[self._used[rows] == self.POOL]:
-            self._pool[i] = self.dynamics.start(self._rngs[i], self.POOL)
-            self._used[i] = 0
-        self.state[:, rows] = self._pool[rows, self._used[rows]].T
-        self._used[rows] += 1
-        self._age[rows] = 0
 
     def _step(self, action):
         self.state, reward, terminated = self.dynamics.step(self.state, action)
@@ -171,7 +171,7 @@ class _TwinWorld(VectorWorld):
         truncated = self._age >= self.max_episode_steps
         next_obs = self.dynamics.observe(self.state)
         obs = next_obs.copy()
-        rows = np.flatnonzero(terminated | truncated)
+        rows = (terminated | truncated).nonzero()[0]
         if rows.size:
             self._restart(rows)
             obs[rows] = self.dynamics.observe(self.state[:, rows])
