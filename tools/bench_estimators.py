@@ -1,6 +1,6 @@
 """How fast is gae? Prints its time next to a plain NumPy backward loop on the same numbers.
 
-    python tools/bench_estimators.py
+python tools/bench_estimators.py
 """
 
 import statistics

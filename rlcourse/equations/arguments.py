@@ -21,6 +21,18 @@ def check_same_shape(**arguments):
         raise ValueError(f"{first} has shape {tuple(reference.shape)}: at least one axis and one sample are needed.")
 
 
+def check_tensors(**arguments):
+    """check_same_shape, for functions that take torch tensors only.
+
+    Raises:
+        TypeError: names the argument that is no tensor. ValueError: as check_same_shape.
+    """
+    for name, data in arguments.items():
+        if not isinstance(data, torch.Tensor):
+            raise TypeError(f"{name} must be a torch tensor, not {type(data).__name__}. Convert it: torch.as_tensor({name}).")
+    check_same_shape(**arguments)
+
+
 def per_run(name, value, like, low, high):
     """A hyper-parameter that is one number, or one number per run, made ready to multiply the data `like`.
 

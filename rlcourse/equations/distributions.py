@@ -10,7 +10,7 @@ import math
 import numpy as np
 import torch
 
-from rlcourse.equations.arguments import check_same_shape
+from rlcourse.equations.arguments import check_tensors
 
 
 class Categorical:
@@ -64,7 +64,7 @@ class Categorical:
 
         Reference: Maddison, Tarlow and Minka (2014), the Gumbel-max trick.
         """
-        check_same_shape(logits=self.logits, noise=noise)
+        check_tensors(logits=self.logits, noise=noise)
         # a = argmax_a (logits_a + g_a)
         return (self.logits.detach() + noise).argmax(-1)
 
@@ -88,8 +88,10 @@ class Categorical:
         Raises:
             TypeError: action is not an integer tensor. ValueError: wrong shape (for example (N, 1)), or outside 0 … n−1.
         """
-        if action.dtype.is_floating_point or action.dtype == torch.bool:
-            raise TypeError(f"action must hold integers, not {action.dtype}. Convert it: action.long().")
+        if not isinstance(action, torch.Tensor) or action.dtype.is_floating_point or action.dtype == torch.bool:
+            raise TypeError(
+                f"action must be a tensor of integers, not {_kind(action)}. Convert it: torch.as_tensor(action).long()."
+            )
         if action.shape != self.logits.shape[:-1]:
             raise ValueError(
                 f"action must have one number per row of logits {tuple(self.logits.shape[:-1])}, but is {tuple(action.shape)}."
@@ -115,7 +117,7 @@ class Categorical:
             TypeError: other is no Categorical. ValueError: the shapes differ.
         """
         _check_other(self, other)
-        check_same_shape(logits=self.logits, other_logits=other.logits)
+        check_tensors(logits=self.logits, other_logits=other.logits)
         p = self.probs
         # KL = Σ_a π(a) (log π(a) − log π_other(a))
         return (p * _zero_where_impossible(self.log_probs - other.log_probs, p)).sum(-1)
@@ -169,7 +171,7 @@ class DiagonalGaussian:
         Returns:
             (…, A) actions, as data: no gradient flows into them.
         """
-        check_same_shape(mean=self.mean, noise=noise)
+        check_tensors(mean=self.mean, noise=noise)
         # a_i = mean_i + exp(log_std_i) ε_i
         return (self.mean + self.log_std.exp() * noise).detach()
 
@@ -195,7 +197,7 @@ class DiagonalGaussian:
         Raises:
             ValueError: the shapes differ.
         """
-        check_same_shape(mean=self.mean, action=action)
+        check_tensors(mean=self.mean, action=action)
         z = (action - self.mean) * (-self.log_std).exp()
         # log π(a) = −½ Σ_i [z_i² + 2 log_std_i + log 2π]
         return -0.5 * (z.square() + 2 * self.log_std + math.log(2 * math.pi)).sum(-1)
@@ -217,7 +219,7 @@ class DiagonalGaussian:
             TypeError: other is no DiagonalGaussian. ValueError: the shapes differ.
         """
         _check_other(self, other)
-        check_same_shape(mean=self.mean, other_mean=other.mean)
+        check_tensors(mean=self.mean, other_mean=other.mean)
         d = self.log_std - other.log_std
         z = (self.mean - other.mean) * (-other.log_std).exp()
         # KL = ½ Σ_i [e^{2d_i} − 1 − 2 d_i + z_i²]
@@ -232,8 +234,7 @@ def _zero_where_impossible(term, probs):
 def _check_parameters(**parameters):
     for name, data in parameters.items():
         if not (isinstance(data, torch.Tensor) and data.dtype.is_floating_point):
-            found = data.dtype if isinstance(data, torch.Tensor) else type(data).__name__
-            raise TypeError(f"{name} must be a torch tensor of floats, not {found}.")
+            raise TypeError(f"{name} must be a torch tensor of floats, not {_kind(data)}.")
         if data.ndim == 0 or data.shape[-1] == 0:
             raise ValueError(f"{name} has shape {tuple(data.shape)}: the last axis must hold at least one action number.")
 
@@ -241,3 +242,7 @@ def _check_parameters(**parameters):
 def _check_other(mine, other):
     if type(other) is not type(mine):
         raise TypeError(f"kl compares a {type(mine).__name__} with another one, not with {type(other).__name__}.")
+
+
+def _kind(data):
+    return data.dtype if isinstance(data, torch.Tensor) else type(data).__name__

@@ -1,6 +1,6 @@
 """Losses to minimise. Each reduces over the last axis: a batch (B,) gives a scalar, a population (R, B) gives R losses."""
 
-from rlcourse.equations.arguments import check_same_shape
+from rlcourse.equations.arguments import check_tensors
 
 
 def policy_gradient_loss(log_prob, advantage):
@@ -16,11 +16,11 @@ def policy_gradient_loss(log_prob, advantage):
         (…) loss.
 
     Raises:
-        ValueError: shapes differ (for example (B,) with (B, 1)), or the batch is empty.
+        TypeError: an argument is no tensor. ValueError: shapes differ (for example (B,) with (B, 1)), or the batch is empty.
 
     Reference: Sutton et al. (2000), theorem 1, with samples of states and actions in place of the sums.
     """
-    check_same_shape(log_prob=log_prob, advantage=advantage)
+    check_tensors(log_prob=log_prob, advantage=advantage)
     # L = −(1/B) Σ_i log π(a_i | s_i) Â_i
     return -(log_prob * advantage.detach()).mean(-1)
 
@@ -40,8 +40,8 @@ def value_loss(values, targets):
         (…) loss.
 
     Raises:
-        ValueError: shapes differ (for example (B,) with (B, 1)), or the batch is empty.
+        TypeError: an argument is no tensor. ValueError: shapes differ (for example (B,) with (B, 1)), or the batch is empty.
     """
-    check_same_shape(values=values, targets=targets)
+    check_tensors(values=values, targets=targets)
     # L = (1/B) Σ_i (V(s_i) − V̂^targ_i)²
     return (values - targets.detach()).square().mean(-1)
