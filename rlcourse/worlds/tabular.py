@@ -143,7 +143,7 @@ class TabularMDP:
             old, value = value, (self.reward + self.gamma * self.transition @ value).amax(-1)
             if (value - old).abs().max() <= tolerance * max(1.0, float(value.abs().max())):
                 return value
-        raise ValueError(f"value iteration did not converge in max_sweeps = {max_sweeps}; with gamma = 1, rewards must come to an end")
+        raise ValueError(f"no convergence in max_sweeps = {max_sweeps}; with gamma = 1, rewards must come to an end")
 
     def _visits(self, pi: Tensor, gamma: float) -> Tensor:
         system = self._system(self._check_policy(pi), gamma)
