@@ -1,1 +1,25 @@
-"""What only a notebook needs: figures, widgets, live curves, checks that print both sides, faults."""
+"""What only a notebook needs: figures, widgets, live curves, checks that print both sides, faults.
+
+Names are loaded when first used, so `from rlcourse.classroom import compare` does not import matplotlib or ipywidgets.
+"""
+
+from importlib import import_module
+
+_HOME = {
+    "new_figure": "figures", "show": "figures", "learning_curve": "figures", "layout_faults": "figures", "style": "figures",
+    "PALETTE": "figures", "MARKERS": "figures", "LINESTYLES": "figures",
+    "explore": "explorer", "slider": "explorer", "choice": "explorer", "toggle": "explorer", "three_settings": "explorer",
+    "compare": "checks", "within_standard_errors": "checks",
+    "LiveCurve": "live",
+}  # fmt: skip
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name):
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it offers {', '.join(__all__)}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__():
+    return __all__
