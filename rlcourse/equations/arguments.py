@@ -49,9 +49,12 @@ def per_run(name, value, like, low, high):
         TypeError: value is not numeric. ValueError: out of range (or NaN), or one-per-run with the wrong shape.
     """
     try:
-        numbers = np.asarray(value.detach().cpu() if isinstance(value, torch.Tensor) else value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must be a number, or an array with one number per run, not {value!r}.") from error
+        numbers = np.asarray(value.detach().cpu() if isinstance(value, torch.Tensor) else value)
+        readable = numbers.dtype.kind in "fiu"
+    except ValueError:  # lists of unequal length
+        readable = False
+    if not readable:
+        raise TypeError(f"{name} must be a number, or an array with one number per run, not {value!r}.")
     if not np.all((low <= numbers) & (numbers <= high)):
         raise ValueError(f"{name} must lie between {low} and {high}, but is {value!r}.")
     if numbers.ndim == 0:
