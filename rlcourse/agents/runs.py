@@ -98,6 +98,8 @@ class Runs:
         self._columns = {"policy": slice(0, split), "critic": slice(split, end), "both": slice(0, end)}
         self._optimisers: dict[str, Adam] = {}
         self.failed: dict[int, str] = {}  # quarantined runs and why
+        self.active = torch.ones(self.num_runs, dtype=torch.bool)
+        self._before = self.parameters.clone()
         self.begin_update()
 
     def _leaf(self, start, rows, columns):
@@ -128,6 +130,7 @@ class Runs:
 
     def begin_update(self) -> None:
         """Wake the runs that stopped early in the last update; quarantined runs stay out."""
+        self.check_finite()
         self._before = self.parameters.clone()
         self.active = torch.tensor([r not in self.failed for r in range(self.num_runs)])
         self._norms = []

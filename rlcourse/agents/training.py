@@ -171,7 +171,7 @@ def iterate(algorithm, env, *, total_steps: int, seeds, dtype=torch.float32, bat
     if not isinstance(algorithm, Algorithm):
         raise TypeError(f"algorithm = {algorithm!r}; expected settings such as VPG(learning_rate=0.01).")
     if isinstance(total_steps, bool) or not isinstance(total_steps, int | np.integer) or total_steps < 1:
-        raise ValueError(f"total_steps = {total_steps!r}; expected a positive integer: environment steps per run.")
+        raise ValueError(f"total_steps = {total_steps!r}; expected a positive integer such as 100_000: environment steps per run.")
     if dtype not in (torch.float32, torch.float64):
         raise ValueError(f"dtype = {dtype}; expected torch.float32 (to train) or torch.float64 (to check).")
     return _iterate(dataclasses.replace(algorithm), env, int(total_steps), seeds, dtype, batched)

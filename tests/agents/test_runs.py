@@ -1,0 +1,208 @@
+"""The axis of runs: independent of its neighbours, equal to torch's own engines, and safe when one run breaks."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from rlcourse import VPG, iterate, policy_gradient_loss
+from rlcourse.agents.runs import Adam, Runs, orthogonal
+
+SMALL = {"num_envs": 4, "num_steps": 32, "hidden_sizes": (16, 16), "learning_rate": 1e-3, "critic_learning_rate": 1e-3}
+
+
+def population(num_runs=3, space=None, dtype=torch.float64):
+    return Runs(3, space or spaces.Discrete(4), (8, 8), range(num_runs), dtype)
+
+
+def state_after(updates, algorithm, env, seeds, **options):
+    state = None
+    for state, _ in zip(iterate(algorithm, env, total_steps=10**6, seeds=seeds, dtype=torch.float64, **options), range(updates), strict=False):
+        pass
+    return state
+
+
+# ---- Adam ---------------------------------------------------------------------------------------------------------------
+
+
+def test_adam_equals_torch_row_by_row_with_its_own_rate():
+    rng = np.random.default_rng(0)
+    x = torch.tensor(rng.normal(size=(3, 5)))
+    rates = torch.tensor([[1e-3], [1e-2], [0.1]], dtype=torch.float64)
+    rows = [torch.nn.Parameter(row.clone()) for row in x]
+    peers = [torch.optim.Adam([row], lr=float(rate), eps=1e-5) for row, rate in zip(rows, rates, strict=True)]
+    ours = Adam(3, 5, torch.float64)
+    for _ in range(20):
+        gradient = torch.tensor(rng.normal(size=(3, 5)))
+        ours.step(x, gradient, rates, torch.ones(3, 1, dtype=bool))
+        for row, peer, g in zip(rows, peers, gradient, strict=True):
+            row.grad = g.clone()
+            peer.step()
+    torch.testing.assert_close(x, torch.stack([row.detach() for row in rows]), rtol=1e-12, atol=1e-12)
+
+
+def test_adam_freezes_parameters_moments_and_step_count_of_inactive_rows():
+    rng = np.random.default_rng(1)
+    gradients = torch.tensor(rng.normal(size=(4, 2, 3)))
+    both, first = torch.ones(2, 1, dtype=bool), torch.tensor([[True], [False]])
+    x, alone = torch.zeros(2, 3, dtype=torch.float64), torch.zeros(1, 3, dtype=torch.float64)
+    adam, peer = Adam(2, 3, torch.float64), Adam(1, 3, torch.float64)
+    rate = torch.tensor(0.01, dtype=torch.float64)
+    for i, active in enumerate([both, first, first, both]):
+        before = x.clone()
+        adam.step(x, gradients[i], rate, active)
+        if active is first:
+            assert torch.equal(x[1], before[1])
+    for i in (0, 3):  # row 1 as if the two steps in between had never been
+        peer.step(alone, gradients[i, 1:], rate, torch.ones(1, 1, dtype=bool))
+    torch.testing.assert_close(x[1:], alone, rtol=1e-14, atol=0)
+
+
+# ---- networks and initial weights ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(4, 9), (9, 4), (5, 5)])
+def test_orthogonal_has_orthonormal_rows_or_columns(shape):
+    w = orthogonal(np.random.default_rng(0), *shape, gain=3.0) / 3.0
+    gram = w @ w.T if shape[0] <= shape[1] else w.T @ w
+    np.testing.assert_allclose(gram, np.eye(min(shape)), atol=1e-12)
+
+
+def test_networks_equal_torch_linear_layers():
+    agent = population(2)
+    obs = torch.tensor(np.random.default_rng(0).normal(size=(2, 7, 3)))
+    for r in range(2):
+        x = obs[r]
+        layers = agent._critic_layers
+        for i in range(0, len(layers), 2):
+            linear = torch.nn.Linear(layers[i].shape[1], layers[i].shape[2], dtype=torch.float64)
+            with torch.no_grad():
+                linear.weight.copy_(layers[i][r].T)
+                linear.bias.copy_(layers[i + 1][r, 0])
+            x = linear(x) if i == len(layers) - 2 else torch.tanh(linear(x))
+        torch.testing.assert_close(agent.value(obs)[r], x[:, 0], rtol=1e-12, atol=1e-12)
+
+
+def test_first_policy_is_nearly_uniform_and_seeds_differ():
+    agent = population(2)
+    obs = torch.tensor(np.random.default_rng(0).normal(size=(2, 50, 3)))
+    assert agent.policy(obs).probs.sub(0.25).abs().max() < 0.02
+    assert not torch.equal(agent.parameters[0], agent.parameters[1])
+
+
+# ---- steps --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("space", [spaces.Discrete(4), spaces.Box(-1.0, 1.0, (2,))], ids=["Discrete", "Box"])
+def test_one_policy_step_agrees_with_vmap_of_grad(space):
+    """The sum of losses and one backward pass give what `torch.func.vmap(grad(loss))` gives run by run."""
+    agent = population(3, space)
+    rng = np.random.default_rng(0)
+    obs, advantage = torch.tensor(rng.normal(size=(3, 20, 3))), torch.tensor(rng.normal(size=(3, 20)))
+    discrete = isinstance(space, spaces.Discrete)
+    action = torch.tensor(rng.integers(4, size=(3, 20)) if discrete else rng.normal(size=(3, 20, 2)))
+    leaves = [leaf.detach().clone() for leaf in agent._leaves["policy"]]
+
+    def loss(parameters, obs, action, advantage):
+        x, (w1, b1, w2, b2, w3, b3, *log_std) = obs, parameters
+        output = torch.tanh(torch.tanh(x @ w1 + b1) @ w2 + b2) @ w3 + b3
+        if discrete:
+            log_prob = torch.log_softmax(output, -1).gather(-1, action[:, None])[:, 0]
+        else:
+            normal = torch.distributions.Normal(output, log_std[0].exp().expand_as(output), validate_args=False)
+            log_prob = normal.log_prob(action).sum(-1)
+        return -(log_prob * advantage).mean()
+
+    gradients = torch.func.vmap(torch.func.grad(loss))(leaves, obs, action, advantage)
+    flat = torch.cat([g.reshape(3, -1) for g in gradients], 1)
+    before = agent.parameters[:, : agent.num_policy_parameters].clone()
+    critic = agent.parameters[:, agent.num_policy_parameters :].clone()
+    agent.step(policy_gradient_loss(agent.policy(obs).log_prob(action), advantage), 0.01, "policy")
+    # The first Adam step is −lr · g / (|g| + ε)
+    expected = before - 0.01 * flat / (flat.abs() + 1e-5)
+    torch.testing.assert_close(agent.parameters[:, : agent.num_policy_parameters], expected, rtol=1e-9, atol=1e-9)
+    assert torch.equal(agent.parameters[:, agent.num_policy_parameters :], critic)
+    torch.testing.assert_close(agent.grad_norm, flat.norm(dim=1), rtol=1e-10, atol=0)
+
+
+def test_gradient_norm_is_clipped_per_run():
+    obs = torch.tensor(np.random.default_rng(0).normal(size=(2, 10, 3)))
+    big, small = torch.tensor([1e3, 1e-3], dtype=torch.float64)
+    agent = population(2)
+    scale = torch.stack([big, small])
+    gradient = torch.autograd.grad((agent.value(obs).mean(-1) * scale).sum(), agent._leaves["critic"])
+    norms = torch.cat([g.reshape(2, -1) for g in gradient], 1).norm(dim=1)
+    assert norms[0] > 0.5 > norms[1]
+    agent.step(agent.value(obs).mean(-1) * scale, 0.01, "critic", max_grad_norm=0.5)
+    moments = agent._optimisers["critic"].m.norm(dim=1) / (1 - 0.9)
+    torch.testing.assert_close(moments, torch.stack([torch.tensor(0.5, dtype=torch.float64), norms[1]]), rtol=1e-5, atol=0)
+
+
+def test_step_refuses_a_loss_that_is_not_one_number_per_run():
+    agent = population(3)
+    with pytest.raises(ValueError, match=r"loss has shape \(\).*\(3,\)"):
+        agent.step(agent.value(torch.zeros(3, 5, 3, dtype=torch.float64)).mean(), 0.01)
+    with pytest.raises(ValueError, match="'actor'"):
+        agent.step(agent.value(torch.zeros(3, 5, 3, dtype=torch.float64)).mean(-1), 0.01, "actor")
+
+
+def test_stopped_run_keeps_everything_until_the_next_update():
+    agent = population(3)
+    obs = torch.ones(3, 5, 3, dtype=torch.float64)
+    agent.stop_where(torch.tensor([False, True, False]))
+    before = agent.parameters.clone()
+    agent.step(agent.value(obs).mean(-1), 0.01, "critic")
+    moved = (agent.parameters != before).any(1).tolist()
+    assert moved == [True, False, True]
+    agent.begin_update()
+    agent.step(agent.value(obs).mean(-1), 0.01, "critic")
+    assert (agent.parameters[1] != before[1]).any()
+
+
+# ---- independence -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("env, batched", [("CartPole-v1", True), ("CartPole-v1", False), ("Pendulum-v1", True)])
+def test_run_r_of_a_population_equals_the_same_run_alone(env, batched):
+    together = VPG(**SMALL, gamma=[0.9, 0.99], entropy_coef=[0.0, 0.1], max_grad_norm=0.5)
+    crowd = state_after(3, together, env, [5, 6], batched=batched)
+    for r, run in enumerate(crowd.runs):
+        settings = {**SMALL, "max_grad_norm": 0.5, **run.setting}
+        alone = state_after(3, VPG(**settings), env, [run.seed], batched=batched)
+        torch.testing.assert_close(crowd.agent.parameters[r], alone.agent.parameters[0], rtol=0, atol=1e-9)
+        for name, value in alone.history.items():
+            if name != "seconds":
+                np.testing.assert_allclose(crowd.history[name][r], value[0], rtol=1e-7, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
+@pytest.mark.parametrize("how", ["parameters", "moments"])
+def test_a_run_forced_to_nan_leaves_the_others_bit_identical(env, how):
+    def train_with(break_run):
+        for state in iterate(VPG(**SMALL), env, total_steps=SMALL["num_envs"] * SMALL["num_steps"] * 12, seeds=[1, 2, 3]):
+            if break_run and state.iteration == 4:
+                target = state.agent.parameters if how == "parameters" else state.agent._optimisers["policy"].m
+                target[1] = torch.nan
+        return state
+
+    healthy, broken = train_with(False), train_with(True)
+    assert list(broken.agent.failed) == [1] and "finite" in broken.agent.failed[1]
+    for r in (0, 2):
+        assert torch.equal(healthy.agent.parameters[r], broken.agent.parameters[r])
+        for name, value in healthy.history.items():
+            if name != "seconds":
+                np.testing.assert_array_equal(value[r], broken.history[name][r], err_msg=name)
+    assert np.isnan(broken.history["entropy"][1, -1]) and np.isfinite(broken.history["entropy"][1, 3])
+    assert torch.isfinite(broken.agent.parameters).all()
+
+
+def test_select_is_a_copy():
+    agent = population(3)
+    alone = agent.select(1)
+    obs = torch.ones(3, 5, 3, dtype=torch.float64)
+    torch.testing.assert_close(alone.value(obs[1:2])[0], agent.value(obs)[1], rtol=1e-12, atol=1e-12)
+    kept = copy.deepcopy(alone.parameters)
+    agent.step(agent.value(obs).mean(-1), 0.1, "critic")
+    assert torch.equal(alone.parameters, kept)

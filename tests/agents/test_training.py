@@ -1,0 +1,295 @@
+"""iterate, train, evaluate, save and load: what a learner calls."""
+
+import json
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from rlcourse import VPG, evaluate, iterate, load, make_env, recommended, train
+from rlcourse.agents import training
+
+QUICK = {"num_envs": 4, "num_steps": 16, "hidden_sizes": (8,)}
+
+
+class OneStep(gymnasium.Env):
+    """One step per episode; the reward is `reward(obs, action)`. For spaces that the classics do not have."""
+
+    def __init__(self, observation_space, action_space, reward):
+        self.observation_space, self.action_space, self.reward = observation_space, action_space, reward
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        space = self.observation_space
+        n = getattr(space, "n", 2)
+        bit = int(self.np_random.integers(n)) + getattr(space, "start", 0)
+        self.obs = bit if isinstance(space, spaces.Discrete) else np.full(space.shape, bit, space.dtype)
+        return self.obs, {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), f"{action!r} is not in {self.action_space}"
+        return self.obs, float(self.reward(self.obs, action)), True, False, {}
+
+
+def quick(env="CartPole-v1", updates=3, seeds=(0, 1), algorithm=None, **options):
+    algorithm = algorithm or VPG(**QUICK)
+    steps = updates * algorithm.num_envs * algorithm.num_steps
+    return train(algorithm, env, total_steps=steps, seeds=list(seeds), progress=False, **options)
+
+
+# ---- what comes out -----------------------------------------------------------------------------------------------------
+
+
+def test_history_has_runs_times_iterations_and_the_promised_names():
+    result = quick(algorithm=VPG(**QUICK, gamma=[0.9, 0.99]), seeds=[3, 4, 5])
+    assert [(run.setting["gamma"], run.seed) for run in result.runs] == [(g, s) for g in (0.9, 0.99) for s in (3, 4, 5)]
+    names = {"env_steps", "mean_return", "episodes", "entropy", "kl", "explained_variance", "grad_norm", "seconds", "policy_loss"}
+    assert names == set(result.history)
+    assert {value.shape for value in result.history.values()} == {(6, 3)}
+    assert result.history["env_steps"][0].tolist() == [64, 128, 192]
+    assert result.env == "CartPole-v1" and result.env_is_batched and result.failed == {}
+    assert (np.diff(result.history["seconds"]) > 0).all()
+    assert (result.history["entropy"] <= np.log(2) + 1e-6).all() and (result.history["kl"] >= -1e-6).all()
+
+
+def test_total_steps_are_rounded_up_to_whole_updates():
+    assert train(VPG(**QUICK), "CartPole-v1", total_steps=129, seeds=[0], progress=False).history["env_steps"][0, -1] == 192
+
+
+def test_equal_seeds_give_equal_numbers_and_different_seeds_do_not():
+    first, second, other = quick(), quick(), quick(seeds=[8, 9])
+    np.testing.assert_array_equal(first.history["policy_loss"], second.history["policy_loss"])
+    assert (first.history["policy_loss"] != other.history["policy_loss"]).all()
+
+
+def test_a_setting_can_be_changed_between_two_updates():
+    for state in iterate(VPG(**QUICK, critic_learning_rate=0.0), "CartPole-v1", total_steps=64 * 4, seeds=[0]):
+        if state.iteration == 1:
+            before = state.agent.parameters.clone()
+            state.algorithm.learning_rate = 0.0
+            with pytest.raises(ValueError, match="gae_lambda=2"):
+                state.algorithm.gae_lambda = 2
+    assert torch.equal(before, state.agent.parameters)
+
+
+def test_the_callers_settings_stay_untouched():
+    mine = VPG(**QUICK)
+    for state in iterate(mine, "CartPole-v1", total_steps=128, seeds=[0]):
+        state.algorithm.gamma = 0.5
+    assert mine.gamma == 0.99
+
+
+def test_what_fixes_shapes_cannot_change_during_training():
+    with pytest.raises(ValueError, match="num_envs, hidden_sizes"):
+        for state in iterate(VPG(**QUICK), "CartPole-v1", total_steps=256, seeds=[0]):
+            state.algorithm.num_envs = 8
+
+
+def test_callbacks_see_every_update_and_can_stop():
+    seen = []
+    result = quick(updates=5, callbacks=[lambda state: seen.append(state.iteration), lambda state: state.iteration == 3])
+    assert seen == [1, 2, 3] and result.history["kl"].shape == (2, 3)
+
+
+def test_stopping_a_generator_closes_the_environment():
+    closed = []
+
+    class Closing(gymnasium.Wrapper):
+        def close(self):
+            closed.append(1)
+            super().close()
+
+    updates = iterate(VPG(**QUICK), lambda: Closing(gymnasium.make("CartPole-v1")), total_steps=10**6, seeds=[0])
+    next(updates)
+    already = len(closed)
+    updates.close()
+    assert len(closed) == already + 4
+
+
+def test_threads_of_the_caller_come_back():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        for _ in iterate(VPG(**QUICK), "CartPole-v1", total_steps=128, seeds=[0]):
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_progress_bar_writes_only_when_asked(capsys):
+    quick()
+    assert capsys.readouterr() == ("", "")
+    train(VPG(**QUICK), "CartPole-v1", total_steps=64, seeds=[0], progress=True)
+    assert "VPG" in capsys.readouterr().err
+
+
+# ---- environments -------------------------------------------------------------------------------------------------------
+
+
+def test_gymnasium_route_trains_like_the_twin():
+    """Both engines are the same task: equal first observations in distribution, equal kind of history."""
+    twin, gym = quick(updates=6), quick(updates=6, batched=False)
+    assert twin.env_is_batched and not gym.env_is_batched
+    assert gym.history.keys() == twin.history.keys()
+
+
+def test_discrete_actions_that_do_not_start_at_zero():
+    env = lambda: OneStep(spaces.Box(0, 1, (1,)), spaces.Discrete(3, start=5), lambda obs, action: action == 6)  # noqa: E731
+    result = quick(env, updates=60, algorithm=VPG(**QUICK, learning_rate=0.03))
+    assert (result.history["mean_return"][:, -1] > 0.9).all()
+    action = result.policy(0).act(np.zeros(1, np.float32), deterministic=True)
+    assert action == 6 and type(action) is int
+    assert (evaluate(result.policy(0), env, episodes=4, deterministic=True) == 1).all()
+
+
+def test_discrete_observations_are_one_hot_and_learned_from():
+    env = lambda: OneStep(spaces.Discrete(3, start=2), spaces.Discrete(3), lambda obs, action: obs - 2 == action)  # noqa: E731
+    result = quick(env, updates=120, algorithm=VPG(**QUICK, learning_rate=0.03))
+    assert (result.history["mean_return"][:, -1] > 0.9).all()
+    assert result.policy(0).act(np.array([2, 3, 4]), deterministic=True).tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="from 2 to 4"):
+        result.policy(0).act(5)
+
+
+def test_unbounded_and_bounded_boxes():
+    target = lambda obs, action: -float(np.square(action - 0.5).sum())  # noqa: E731
+    for bound in (np.inf, 1.0):
+        env = lambda bound=bound: OneStep(spaces.Box(0, 1, (1,)), spaces.Box(-bound, bound, (2,)), target)  # noqa: E731
+        result = quick(env, updates=80, algorithm=VPG(**QUICK, learning_rate=0.03))
+        action = result.policy(0).act(np.zeros(1, np.float32), deterministic=True)
+        assert action.shape == (2,) and action.dtype == np.float32
+        np.testing.assert_allclose(action, 0.5, atol=0.2)
+
+
+def test_actions_of_a_policy_stay_inside_the_box():
+    result = quick("Pendulum-v1", algorithm=VPG(**QUICK, initial_log_std=2.0))
+    actions = result.policy(0).act(np.zeros((500, 3), np.float32))
+    assert actions.shape == (500, 1) and np.abs(actions).max() == 2.0 and (np.abs(actions) < 2).any()
+
+
+def test_nan_from_an_environment_is_an_error_that_names_it():
+    env = lambda: OneStep(spaces.Box(0, 1, (1,)), spaces.Discrete(2), lambda obs, action: np.nan)  # noqa: E731
+    with pytest.raises(ValueError, match="OneStep.*reward is not finite"):
+        quick(env)
+
+
+# ---- wrong calls --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change, error, message",
+    [
+        ({"env": "CartPole-v7"}, ValueError, "CartPole"),
+        ({"env": "NoSuchThing-v0"}, ValueError, "NoSuchThing"),
+        ({"seeds": 3}, TypeError, r"seeds=range\(3\)"),
+        ({"seeds": []}, ValueError, "at least one"),
+        ({"seeds": [1, 1]}, ValueError, "each seed once"),
+        ({"seeds": [-1]}, ValueError, "≥ 0"),
+        ({"seeds": [0.5]}, ValueError, "0.5"),
+        ({"total_steps": 0}, ValueError, "total_steps = 0"),
+        ({"total_steps": 1e5}, ValueError, "total_steps = 100000.0"),
+        ({"dtype": torch.float16}, ValueError, "float32"),
+        ({"algorithm": "VPG"}, TypeError, r"VPG\(learning_rate=0.01\)"),
+    ],
+)
+def test_wrong_calls_say_what_is_wrong(change, error, message):
+    call = {"algorithm": VPG(**QUICK), "env": "CartPole-v1", "total_steps": 64, "seeds": [0], "progress": False} | change
+    with pytest.raises(error, match=message):
+        train(**call)
+
+
+@pytest.mark.parametrize("run", [2, -1, 0.0, True])
+def test_policy_of_a_run_that_is_not_there(run):
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        quick().policy(run)
+
+
+@pytest.mark.parametrize("obs", [np.zeros(3), np.zeros((2, 3)), np.zeros((2, 2, 4)), np.full(4, np.nan)])
+def test_act_refuses_wrong_observations(obs):
+    with pytest.raises(ValueError, match="expected"):
+        quick().policy(0).act(obs)
+
+
+# ---- evaluate -----------------------------------------------------------------------------------------------------------
+
+
+def test_evaluate_equals_playing_episodes_by_hand():
+    policy = quick().policy(1)
+    ours = evaluate(policy, "CartPole-v1", episodes=5, seed=3, deterministic=True)
+    world = make_env("CartPole-v1", 5, seed=3)
+    for i, start in enumerate(world.reset()):
+        env = gymnasium.make("CartPole-v1")
+        env.reset()
+        env.unwrapped.state, obs, over, total = world.state[:, i].copy(), start, False, 0.0
+        while not over:
+            obs, reward, terminated, truncated, _ = env.step(policy.act(obs, deterministic=True))
+            total, over = total + reward, terminated or truncated
+        assert total == ours[i]
+
+
+def test_evaluate_is_repeatable_and_refuses_another_task():
+    policy = quick().policy(0)
+    np.testing.assert_array_equal(evaluate(policy, "CartPole-v1", seed=1), evaluate(policy, "CartPole-v1", seed=1))
+    with pytest.raises(ValueError, match="trained for.*Pendulum-v1 has"):
+        evaluate(policy, "Pendulum-v1")
+    with pytest.raises(ValueError, match="episodes = 0"):
+        evaluate(policy, "CartPole-v1", episodes=0)
+
+
+# ---- save and load ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
+def test_save_and_load_give_the_same_policies_and_histories(env, tmp_path):
+    result = quick(env, algorithm=VPG(**QUICK, gamma=[0.9, 0.95]))
+    again = load(result.save(tmp_path / "mine"))
+    assert (tmp_path / "mine.npz").exists() and len(list(tmp_path.iterdir())) == 1
+    assert again.algorithm == result.algorithm and again.runs == result.runs and again.env == env
+    assert again.observation_space == result.observation_space and again.agent.head.space == result.agent.head.space
+    for name, value in result.history.items():
+        np.testing.assert_array_equal(again.history[name], value)
+    obs = np.random.default_rng(0).normal(size=(6, result.agent.obs_size)).astype(np.float32)
+    np.testing.assert_array_equal(again.policy(3).act(obs, True), result.policy(3).act(obs, True))
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
+    result = quick()
+    path = result.save(tmp_path / "mine.npz")
+    old = path.read_bytes()
+    monkeypatch.setattr(training.np, "savez_compressed", lambda file, **arrays: file.write(b"half") and 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        result.save(path)
+    assert path.read_bytes() == old and len(list(tmp_path.iterdir())) == 1
+
+
+def test_load_says_what_is_wrong_with_a_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="missing.npz"):
+        load(tmp_path / "missing.npz")
+    (tmp_path / "text.npz").write_text("hello", encoding="utf-8")
+    np.savez(tmp_path / "other.npz", x=np.arange(3))
+    np.savez(tmp_path / "objects.npz", facts=np.array([object()]))
+    for name in ("text", "other", "objects"):
+        with pytest.raises(ValueError, match=f"{name}.npz.*not a training result"):
+            load(tmp_path / f"{name}.npz")
+    path = quick().save(tmp_path / "mine.npz")
+    with np.load(path) as file:
+        arrays = dict(file)
+    arrays["facts"] = np.array(json.dumps(json.loads(str(arrays["facts"])) | {"format": 99}))
+    np.savez(path, **arrays)
+    with pytest.raises(ValueError, match="format 99"):
+        load(path)
+
+
+# ---- it learns ----------------------------------------------------------------------------------------------------------
+
+
+def test_vpg_solves_cartpole_on_most_seeds():
+    """Median of five seeds; `--full` demands it of 200 seeds one by one."""
+    best = np.zeros(5)
+    for state in iterate(recommended("VPG", "CartPole-v1"), "CartPole-v1", total_steps=200_000, seeds=range(5)):
+        best = np.fmax(best, state.latest("mean_return"))
+        if np.median(best) >= 475:
+            break
+    assert np.median(best) >= 475
