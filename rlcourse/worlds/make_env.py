@@ -73,7 +73,7 @@ class VectorWorld:
         self.obs_size = _obs_size(name, observation_space)
         self.obs_dtype = np.float64 if observation_space.dtype == np.float64 else np.float32
         _check_action_space(name, action_space)
-        self._ready = False
+        self._open, self._ready = True, False
 
     def __repr__(self):
         engine = "batched twin" if self.batched else "Gymnasium"
@@ -85,6 +85,8 @@ class VectorWorld:
         Returns:
             obs (num_envs, obs_size).
         """
+        if not self._open:
+            raise RuntimeError(f"{self.name} is closed; make a new one.")
         self._ready = True
         return self._reset()
 
@@ -98,14 +100,14 @@ class VectorWorld:
             obs (num_envs, obs_size), reward (num_envs,), terminated (num_envs,), truncated (num_envs,), next_obs like obs.
         """
         if not self._ready:
-            raise RuntimeError(f"{self.name}: call reset() before step(), and do not step after close().")
+            raise RuntimeError(f"{self.name}: call reset() before step()." if self._open else f"{self.name} is closed; make a new one.")
         discrete = isinstance(self.action_space, Discrete)
         return self._step(self._discrete_action(action) if discrete else self._box_action(action))
 
     def close(self):
         """Free what the sub-environments hold. Stepping is an error from here on."""
-        if self._ready is not None:
-            self._ready = None
+        if self._open:
+            self._open = self._ready = False
             self._close()
 
     def _close(self):
