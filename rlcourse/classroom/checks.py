@@ -11,6 +11,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from math import floor, log10
 
 import numpy as np
+from scipy import stats
 
 DIGITS = 6
 SHOWN = 4  # components of a vector that are printed
@@ -36,7 +37,7 @@ def compare(title, *, tolerance=1e-10, **routes):
     shapes = {name: array.shape for name, array in arrays.items()}
     if len(set(shapes.values())) > 1:
         raise ValueError(f"the routes of {title!r} have different shapes {shapes}: bring them to one shape first")
-    lines = [(name.replace("_", " "), text(array, tolerance)) for name, array in arrays.items()]
+    lines = [(name.replace("_", " "), text(_without_noise(array, tolerance), tolerance)) for name, array in arrays.items()]
     lines.append(("|difference|", f"≤ {tolerance:g}: {_agree(arrays, tolerance)}"))
     width = max(len(name) for name, _ in lines)
     print("\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in lines)]))
@@ -50,6 +51,10 @@ def _array(name, value):
     if array.dtype.kind not in "biuf" or array.size == 0:
         raise ValueError(f"route {name!r} must be a real number or a non-empty array of them, got {value!r}")
     return array.astype(float)
+
+
+def _without_noise(array, tolerance):
+    return np.where(np.abs(array) <= tolerance, 0.0, array)
 
 
 def _agree(arrays, tolerance):
@@ -75,23 +80,82 @@ def _disagreement(title, arrays, tolerance):
     return message
 
 
+def within_standard_errors(title, exact, samples, *, limit=4.0):
+    """Print an exact value beside a Monte-Carlo mean and assert that they agree within `limit` standard errors.
+
+    One number: |mean − exact| ≤ limit · s / √N. Several components: one joint test, T = N dᵀ C⁺ d with d = mean − exact and C the
+    covariance of the samples; T is χ² with rank(C) degrees of freedom for large N, and its p-value must be at least that of a
+    normal number `limit` standard errors away (4: 6e-5). Directions without variance must agree exactly.
+
+    Args:
+        exact: number or array (…).
+        samples: independent estimates of it, (N, …), N at least 10 per component and 30. Draw them with a fixed seed.
+        limit: standard errors, > 0.
+
+    Raises:
+        AssertionError: they do not agree. ValueError: wrong shapes, too few samples.
+    """
+    exact, samples = _array("exact", exact), _array("samples", samples)
+    if samples.shape[1:] != exact.shape or samples.ndim == 0:
+        raise ValueError(f"samples has shape {samples.shape}: it must be (N,) followed by the shape of exact, {exact.shape}")
+    if len(samples) < max(30, 10 * exact.size):
+        raise ValueError(
+            f"{len(samples)} samples are too few for {exact.size} components: give at least {max(30, 10 * exact.size)}"
+        )
+    if not limit > 0:
+        raise ValueError(f"limit={limit} must be above 0: how many standard errors you accept")
+    mean, error = samples.mean(0), samples.std(0, ddof=1) / len(samples) ** 0.5
+    distance, directions = _joint_distance((mean - exact).ravel(), samples.reshape(len(samples), -1))
+    agree = bool(distance <= limit)
+    print(title)
+    print(f"  exact           {text(exact, np.maximum(error, 1e-10))}")
+    print(f"  mean            {text(mean, np.maximum(error, 1e-10))} of {len(samples):,} samples")
+    print(f"  standard error  {text(error, np.maximum(error, 1e-10))}")
+    where = f", jointly over {directions} directions" if exact.ndim else ""
+    print(f"  difference      ≤ {limit:g} standard errors{where}: {agree}")
+    assert agree, (
+        f"{title}: the mean is {distance:.3g} standard errors from the exact value (allowed {limit:g}): one of them is wrong, "
+        "or the samples are not independent"
+    )
+
+
+def _joint_distance(difference, samples):
+    """(Distance in standard errors of the normal number with the same p-value, directions that vary)."""
+    spread = samples.std(0, ddof=1)
+    vary = spread > 1e-9 * (1e-9 + np.abs(samples).max(0))
+    if (np.abs(difference[~vary]) > 1e-9 * (1 + np.abs(samples).max(0)[~vary])).any():
+        return float("inf"), int(vary.sum())
+    if not vary.any():
+        return 0.0, 0
+    scaled = difference[vary] / spread[vary] * len(samples) ** 0.5
+    size, direction = np.linalg.eigh(np.atleast_2d(np.corrcoef(samples[:, vary].T)))
+    along, full = scaled @ direction, size > 1e-9
+    if (np.abs(along[~full]) > 1e-3).any():
+        return float("inf"), int(full.sum())
+    statistic = float((along[full] ** 2 / size[full]).sum())
+    return float(stats.norm.isf(stats.chi2.sf(statistic, full.sum()) / 2)), int(full.sum())
+
+
 def text(value, tolerance=1e-10):
-    """A number or array as text: ≤ 6 significant digits, nothing below the tolerance, first components only."""
-    array = np.asarray(value, float)
-    numbers = [_number(x, tolerance) for x in array.flat[: SHOWN if array.size > SHOWN + 1 else None]]
+    """A number or array as text: ≤ 6 significant digits, none finer than a tenth of the tolerance, first components only.
+
+    `tolerance` may be an array like value.
+    """
+    array, tolerance = np.broadcast_arrays(np.asarray(value, float), tolerance)
+    shown = SHOWN if array.size > SHOWN + 1 else array.size
+    numbers = [_number(x, t) for x, t in zip(array.flat[:shown], tolerance.flat[:shown], strict=True)]
     if array.ndim == 0:
         return numbers[0]
-    listing = ", ".join(numbers)
-    if array.size > len(numbers):
-        return f"[{listing}, …] shape {array.shape}"
-    return f"[{listing}]" if array.ndim == 1 else f"[{listing}] shape {array.shape}"
+    listing = ", ".join(numbers) + (", …" if shown < array.size else "")
+    return f"[{listing}]" + (f" shape {array.shape}" if array.ndim > 1 or shown < array.size else "")
 
 
 def _number(value, tolerance):
     if not np.isfinite(value):
         return str(float(value))
-    if abs(value) <= tolerance:
-        return "0"
-    noise_free = Decimal(float(value)).quantize(Decimal(1).scaleb(floor(log10(tolerance)) - 1), context=Context(prec=400))
+    grid = Decimal(1).scaleb(floor(log10(tolerance)) - 1)
+    noise_free = Decimal(float(value)).quantize(grid, context=Context(prec=400))
     short = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN).create_decimal(noise_free).normalize()
+    if short == 0:
+        return "0"
     return f"{short:f}" if -5 <= short.adjusted() < 9 else f"{short:e}"

@@ -148,9 +148,7 @@ def slider(low, high, step=None, *, value, label, log=False):
     """
     step = step if step is not None else 0.1 if log else (high - low) / 100
     if not low <= value <= high or low >= high or step <= 0:
-        raise ValueError(
-            f"slider {label!r}: need low ≤ value ≤ high, low < high, step > 0; got {low=}, {high=}, {step=}, {value=}"
-        )
+        raise ValueError(f"slider {label!r}: need low ≤ value ≤ high, low < high, step > 0: {low=}, {high=}, {step=}, {value=}")
     if log and low <= 0:
         raise ValueError(f"slider {label!r}: a logarithmic slider needs low > 0, got {low}")
     return Slider(low, high, step, value, label, log)
