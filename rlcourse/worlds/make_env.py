@@ -100,7 +100,8 @@ class VectorWorld:
             obs (num_envs, obs_size), reward (num_envs,), terminated (num_envs,), truncated (num_envs,), next_obs like obs.
         """
         if not self._ready:
-            raise RuntimeError(f"{self.name}: call reset() before step()." if self._open else f"{self.name} is closed; make a new one.")
+            problem = "call reset() before step()" if self._open else "closed; make a new one"
+            raise RuntimeError(f"{self.name}: {problem}.")
         discrete = isinstance(self.action_space, Discrete)
         return self._step(self._discrete_action(action) if discrete else self._box_action(action))
 
