@@ -341,7 +341,9 @@ def test_not_a_number_stays_where_it_belongs():
 def test_equal_numbers_normalise_to_zero_and_have_no_explained_variance(dtype, level, count):
     equal = np.full((2, count), level, dtype)
     assert not normalize_advantages(equal).any()
+    values = np.random.default_rng(0).standard_normal(equal.shape).astype(dtype)
     assert np.isnan(explained_variance(np.zeros_like(equal), equal)).all()
+    assert np.isnan(explained_variance(values, equal)).all()
     strided = np.full((count, 2), level, dtype).T  # summed in another order
     assert not normalize_advantages(strided).any()
 
