@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 
-def setting(default, low=None, high=None, *, whole=False, per_run=True, none=False, open_low=False):
+def setting(default, low, high=None, *, whole=False, per_run=True, none=False, open_low=False):
     """A field of an algorithm: its default and the range in which it makes sense.
 
     Args:
-        low, high: allowed range, ends included (`open_low`: low itself is not allowed).
+        low, high: allowed range, ends included (`open_low`: low itself is not allowed); high None: no upper end.
         whole: an integer (then never per run: it fixes array shapes). per_run: may be a list, one value per setting.
         none: None is allowed.
     """
@@ -85,7 +85,9 @@ def _checked(owner, name, value, field):
         return _checked_sizes(owner, name, value) if name == "hidden_sizes" else value
     if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) and np.ndim(value) == 1:
         if not limits["per_run"]:
-            raise TypeError(f"{owner}({name}={value!r}): one value for all runs, please; it fixes array shapes. Train the others separately.")
+            raise TypeError(
+                f"{owner}({name}={value!r}): one value for all runs, please: it fixes array shapes."
+            )
         if len(value) == 0:
             raise ValueError(f"{owner}({name}={value!r}): an empty list of settings.")
         return tuple(_checked_number(owner, name, item, limits) for item in value)
@@ -94,9 +96,9 @@ def _checked(owner, name, value, field):
 
 def _checked_number(owner, name, value, limits):
     low, high = limits["low"], limits["high"]
-    edge = "(" if limits["open_low"] or low is None else "["
-    wanted = f"{'an integer' if limits['whole'] else 'a number'} in {edge}{'-∞' if low is None else low}, {'∞)' if high is None else f'{high}]'}"
-    wanted += " or None" if limits["none"] else ""
+    kind = "an integer" if limits["whole"] else "a number"
+    edge = "(" if limits["open_low"] else "["
+    wanted = f"{kind} in {edge}{low}, {'∞)' if high is None else f'{high}]'}{' or None' if limits['none'] else ''}"
     if value is None and limits["none"]:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
@@ -104,7 +106,7 @@ def _checked_number(owner, name, value, limits):
     value = value.item() if isinstance(value, np.generic) else value
     if limits["whole"] and value != math.floor(value):
         raise ValueError(f"{owner}({name}={value!r}): expected {wanted}.")
-    inside = math.isfinite(value) and (low is None or value >= low) and (high is None or value <= high)
+    inside = math.isfinite(value) and value >= low and (high is None or value <= high)
     if not inside or (limits["open_low"] and value == low):
         raise ValueError(f"{owner}({name}={value!r}): expected {wanted}.")
     return int(value) if limits["whole"] else value
@@ -112,5 +114,5 @@ def _checked_number(owner, name, value, limits):
 
 def _checked_sizes(owner, name, value):
     if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(n, int) and n > 0 for n in value):
-        raise ValueError(f"{owner}({name}={value!r}): expected the widths of the hidden layers, positive integers such as (64, 64).")
+        raise ValueError(f"{owner}({name}={value!r}): expected widths of hidden layers, positive integers such as (64, 64).")
     return tuple(value)

@@ -56,7 +56,7 @@ def action_head(space: spaces.Space):
         return CategoricalHead(space)
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
         return GaussianHead(space)
-    raise ValueError(f"action space {space} is not supported; supported are Discrete(n) and Box with shape (A,). Wrap the environment.")
+    raise ValueError(f"action space {space} is not supported, only Discrete(n) and Box with shape (A,). Wrap the environment.")
 
 
 class Policy:

@@ -47,9 +47,9 @@ class Batch:
         return Batch(*(getattr(self, field.name)[runs, index] for field in fields(self)))
 
     def minibatches(self, num_minibatches: int, agent):
-        """Yield every row once, in a random order of each run's own, in `num_minibatches` parts whose sizes differ by one at most."""
+        """Yield every row once, in a random order of each run's own, in parts whose sizes differ by one at most."""
         if num_minibatches > len(self):
-            raise ValueError(f"num_minibatches = {num_minibatches}, but a batch has only {len(self)} rows (num_envs · num_steps).")
+            raise ValueError(f"num_minibatches = {num_minibatches}: a batch has only {len(self)} rows (num_envs · num_steps).")
         for index in torch.tensor_split(agent.permutations(len(self)), num_minibatches, dim=1):
             yield self.rows(index)
 
@@ -110,7 +110,7 @@ def collect(agent, env, obs, num_steps: int, episodes: Episodes, reward_scale=1.
     for t in range(num_steps):
         all_obs[t] = as_input(obs)
         action[t] = agent.act(all_obs[t], noise[t])
-        obs, reward[t], terminated[t], truncated[t], successor = env.step(action[t].reshape(runs * envs, *agent.head.action_shape).numpy())
+        obs, reward[t], terminated[t], truncated[t], successor = env.step(action[t].flatten(0, 1).numpy())
         episodes.record(reward[t], terminated[t] | truncated[t])
         if truncated[t].any():
             with torch.inference_mode():

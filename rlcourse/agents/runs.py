@@ -81,11 +81,9 @@ class Runs:
 
         policy_sizes = [obs_size, *self.hidden_sizes, self.head.num_outputs]
         critic_sizes = [obs_size, *self.hidden_sizes, 1]
+        log_std = np.full(self.head.num_log_std, initial_log_std)
         rows = [
-            np.concatenate(
-                [_initial_mlp(g, policy_sizes, 0.01), np.full(self.head.num_log_std, initial_log_std), _initial_mlp(g, critic_sizes, 1.0)]
-            )
-            for g in initial
+            np.concatenate([_initial_mlp(g, policy_sizes, 0.01), log_std, _initial_mlp(g, critic_sizes, 1.0)]) for g in initial
         ]
         self.parameters = torch.tensor(np.stack(rows), dtype=dtype)
         self._policy_layers, used = self._layers(policy_sizes, 0)
@@ -152,7 +150,8 @@ class Runs:
         update, it takes no further step, and `failed` says why. The other runs are untouched.
         """
         if loss.shape != (self.num_runs,):
-            raise ValueError(f"loss has shape {tuple(loss.shape)}; expected one loss per run, ({self.num_runs},): average over the last axis.")
+            expected = f"one loss per run, ({self.num_runs},): average over the last axis"
+            raise ValueError(f"loss has shape {tuple(loss.shape)}; expected {expected}.")
         if part not in PARTS:
             raise ValueError(f"part = {part!r}; expected one of {PARTS}.")
         leaves, columns = self._leaves[part], self._columns[part]

@@ -96,7 +96,7 @@ class TrainingResult:
     def policy(self, run: int = 0) -> Policy:
         """The trained policy of one run: `.act(obs, deterministic=False)` gives an action ready for `env.step`."""
         if isinstance(run, bool) or not isinstance(run, int | np.integer) or not 0 <= run < len(self.runs):
-            raise ValueError(f"run = {run!r}; expected an integer from 0 to {len(self.runs) - 1} (see .runs for setting and seed of each).")
+            raise ValueError(f"run = {run!r}; expected an integer from 0 to {len(self.runs) - 1} (.runs lists them).")
         return Policy(self.agent.select(run), self.observation_space, self.runs[run].seed)
 
     def save(self, path) -> Path:
@@ -143,15 +143,16 @@ def load(path) -> TrainingResult:
         facts = json.loads(str(arrays.pop("facts")))
         parameters = torch.from_numpy(arrays.pop("parameters"))
     except (KeyError, ValueError, OSError, EOFError) as error:
-        raise ValueError(f"{str(path)!r} is not a training result saved by rlcourse ({type(error).__name__}: {error}).") from error
+        why = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{str(path)!r} is not a training result saved by rlcourse ({why}).") from error
     if facts["format"] > FORMAT:
-        raise ValueError(f"{str(path)!r} has format {facts['format']}; this version of rlcourse reads up to {FORMAT}. Update rlcourse.")
+        raise ValueError(f"{str(path)!r} has format {facts['format']}; this rlcourse reads up to {FORMAT}. Update rlcourse.")
     if facts["algorithm"] not in ALGORITHMS:
         raise ValueError(f"{str(path)!r} was trained by {facts['algorithm']!r}; known here: {', '.join(ALGORITHMS)}.")
     algorithm = ALGORITHMS[facts["algorithm"]](**facts["settings"])
     observation_space, action_space = _space(facts["observation_space"]), _space(facts["action_space"])
     runs = _runs(algorithm, facts["seeds"])
-    obs_size = int(observation_space.n) if isinstance(observation_space, spaces.Discrete) else int(np.prod(observation_space.shape))
+    obs_size = spaces.flatdim(observation_space)
     agent = Runs(obs_size, action_space, facts["hidden_sizes"], [run.seed for run in runs], getattr(torch, facts["dtype"]))
     with torch.no_grad():
         agent.parameters.copy_(parameters)
@@ -171,7 +172,7 @@ def iterate(algorithm, env, *, total_steps: int, seeds, dtype=torch.float32, bat
     if not isinstance(algorithm, Algorithm):
         raise TypeError(f"algorithm = {algorithm!r}; expected settings such as VPG(learning_rate=0.01).")
     if isinstance(total_steps, bool) or not isinstance(total_steps, int | np.integer) or total_steps < 1:
-        raise ValueError(f"total_steps = {total_steps!r}; expected a positive integer such as 100_000: environment steps per run.")
+        raise ValueError(f"total_steps = {total_steps!r}; expected an integer ≥ 1 such as 100_000: steps per run.")
     if dtype not in (torch.float32, torch.float64):
         raise ValueError(f"dtype = {dtype}; expected torch.float32 (to train) or torch.float64 (to check).")
     return _iterate(dataclasses.replace(algorithm), env, int(total_steps), seeds, dtype, batched)
@@ -190,7 +191,9 @@ def _iterate(algorithm, env, total_steps, seeds, dtype, batched):
         obs = world.reset()
         while state.env_steps < total_steps:
             if fixed != (algorithm.num_envs, algorithm.hidden_sizes, algorithm.num_settings):
-                raise ValueError("num_envs, hidden_sizes and the number of settings can't change while training runs; start a new one.")
+                raise ValueError(
+                    "num_envs, hidden_sizes and the number of settings are fixed during training; start a new one."
+                )
             started = time.perf_counter()
             with _one_thread():
                 current = algorithm.for_runs(len(seeds), dtype)
@@ -206,7 +209,7 @@ def _iterate(algorithm, env, total_steps, seeds, dtype, batched):
             yield state
 
 
-def train(algorithm, env, *, total_steps: int, seeds, progress: bool = True, dtype=torch.float32, callbacks=(), batched: bool = True):
+def train(algorithm, env, *, total_steps, seeds, progress=True, dtype=torch.float32, callbacks=(), batched=True):
     """Train every setting of `algorithm` with every seed, all runs at once, and return what happened.
 
     Args:
@@ -304,7 +307,7 @@ def _checked_seeds(seeds):
 
 @contextlib.contextmanager
 def _one_thread():
-    """One torch thread inside, the caller's number afterwards: small networks are slower on several, up to 18 times under load."""
+    """One torch thread inside, the caller's number afterwards: on several busy cores small networks are many times slower."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -324,5 +327,6 @@ def _describe(space):
 def _space(facts):
     if facts["kind"] == "Discrete":
         return spaces.Discrete(facts["n"], start=facts["start"])
-    low, high = (np.array([float(x) for x in facts[key]], dtype=facts["dtype"]).reshape(facts["shape"]) for key in ("low", "high"))
-    return spaces.Box(low, high, dtype=np.dtype(facts["dtype"]).type)
+    dtype = np.dtype(facts["dtype"])
+    low, high = (np.array([float(x) for x in facts[key]], dtype).reshape(facts["shape"]) for key in ("low", "high"))
+    return spaces.Box(low, high, dtype=dtype.type)

@@ -23,7 +23,7 @@ from rlcourse.agents.algorithm import Algorithm
         ("learning_rate", float("inf"), ValueError, "learning_rate=inf"),
         ("num_envs", 0, ValueError, r"num_envs=0.*an integer in \[1, ∞\)"),
         ("num_envs", 2.5, ValueError, "num_envs=2.5"),
-        ("num_envs", [1, 2], TypeError, "one value for all runs"),
+        ("num_envs", [1, 2], TypeError, "one value for all runs, please"),
         ("max_grad_norm", 0.0, ValueError, "or None"),
         ("hidden_sizes", 64, ValueError, r"hidden_sizes=64.*\(64, 64\)"),
         ("hidden_sizes", (64, 0), ValueError, "hidden_sizes"),

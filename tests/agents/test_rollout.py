@@ -27,7 +27,8 @@ class Counter(gymnasium.Env):
     def step(self, action):
         self.t += 1
         over = self.t == self.length
-        return np.array([self.t], np.float32), 10.0 * self.t, over and self.how != "truncated", over and self.how != "terminated", {}
+        flags = over and self.how != "truncated", over and self.how != "terminated"
+        return np.array([self.t], np.float32), 10.0 * self.t, *flags, {}
 
 
 def collected(env, num_runs=2, envs=1, steps=7, **options):
@@ -64,7 +65,10 @@ def test_values_and_actions_belong_to_the_observations():
     env.reset()
     env.state = rollout.obs[0, 2, 3].numpy()
     for t in range(19):
-        obs, *_, = env.step(int(rollout.action[t, 2, 3]))
+        (
+            obs,
+            *_,
+        ) = env.step(int(rollout.action[t, 2, 3]))
         if rollout.terminated[t, 2, 3]:
             break
         np.testing.assert_allclose(rollout.obs[t + 1, 2, 3], obs, rtol=1e-4, atol=1e-5)

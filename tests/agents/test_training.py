@@ -189,7 +189,7 @@ def test_nan_from_an_environment_is_an_error_that_names_it():
         ({"seeds": [-1]}, ValueError, "≥ 0"),
         ({"seeds": [0.5]}, ValueError, "0.5"),
         ({"total_steps": 0}, ValueError, "total_steps = 0"),
-        ({"total_steps": 1e5}, ValueError, "total_steps = 100000.0"),
+        ({"total_steps": 1e5}, ValueError, "total_steps = 100000.0.*100_000"),
         ({"dtype": torch.float16}, ValueError, "float32"),
         ({"algorithm": "VPG"}, TypeError, r"VPG\(learning_rate=0.01\)"),
     ],
