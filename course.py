@@ -51,6 +51,7 @@ def die(message):
 def environment():
     """What every command runs in: UTF-8 everywhere, one thread per process, nothing written to a read-only home."""
     env = dict(os.environ, PYTHONUTF8="1", PIP_USER="0", PIP_DISABLE_PIP_VERSION_CHECK="1", JUPYTER_PREFER_ENV_PATH="1")
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # with it, every start would compile everything anew
     env.setdefault("OMP_NUM_THREADS", "1")  # two threads make networks this small slower, not faster
     if not home_is_writable():
         for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "MPLCONFIGDIR"):
@@ -163,7 +164,8 @@ def make_venv():
 
 def pip(*arguments):
     """Run `pip install`, show what it is doing in one line, and on failure its last words. Returns the exit code."""
-    command = [str(PYTHON), "-m", "pip", "install", "--progress-bar", "off", *arguments]
+    # --no-compile: pip would spend half its time on files that nothing imports; Python compiles the others when it does
+    command = [str(PYTHON), "-m", "pip", "install", "--no-compile", "--progress-bar", "off", *arguments]
     width = shutil.get_terminal_size().columns - 1
     said = []
     with subprocess.Popen(command, cwd=str(ROOT), env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -274,7 +276,8 @@ def open_lab(folder, arguments):
     given = arguments[:1] if arguments and not arguments[0].startswith("-") else []
     lesson = find_lesson(given[0]) if given else next(iter(lessons()), None)
     page = f"/lab/tree/{folder.name}/{lesson.name}" if lesson else "/lab"
-    options = [f"--ServerApp.root_dir={ROOT}", f"--LabApp.default_url={page}", "--ServerApp.answer_yes=True", "--log-level=WARN"]
+    options = [f"--ServerApp.root_dir={ROOT}", f"--LabApp.default_url={page}", "--ServerApp.answer_yes=True"]
+    options += ["--log-level=WARN", "--LabApp.log_level=WARN"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         options.append("--allow-root")
     print("JupyterLab opens in your browser. To stop it, press Ctrl-C in this window.", flush=True)
