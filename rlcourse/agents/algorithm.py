@@ -20,6 +20,11 @@ def setting(default, low, high=None, *, whole=False, per_run=True, none=False, o
     return dataclasses.field(default=default, metadata=limits)
 
 
+def switch(default):
+    """A field of an algorithm that is True or False, the same for all runs."""
+    return dataclasses.field(default=default, metadata={"switch": True})
+
+
 @dataclasses.dataclass
 class Algorithm:
     """Settings of an algorithm, checked when they are set; a subclass adds fields and `update(agent, rollout)`.
@@ -81,6 +86,10 @@ class Algorithm:
 def _checked(owner, name, value, field):
     """`value` as stored: lists become tuples, NumPy numbers become Python's. Raises if it is out of range."""
     limits = field.metadata
+    if limits.get("switch"):
+        if not isinstance(value, bool):
+            raise TypeError(f"{owner}({name}={value!r}): expected True or False, one for all runs.")
+        return value
     if not limits:
         return _checked_sizes(owner, name, value) if name == "hidden_sizes" else value
     if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) and np.ndim(value) == 1:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from rlcourse.agents.algorithm import Algorithm, setting
+from rlcourse.agents.algorithm import Algorithm, setting, switch
 from rlcourse.equations.estimators import explained_variance, gae, normalize_advantages
 from rlcourse.equations.objectives import policy_gradient_loss, value_loss
 
@@ -21,6 +21,7 @@ class VPG(Algorithm):
         entropy_coef: weight of the entropy bonus. max_grad_norm: bound on a run's gradient norm; None: no bound.
         update_epochs, num_minibatches: of the critic. The policy takes one step on the whole batch: a second step would
             use data that is no longer on-policy.
+        normalize: shift and scale the advantages of a batch to mean 0 and standard deviation 1 before the policy step.
     """
 
     num_envs: int = setting(32, 1, whole=True)
@@ -32,6 +33,7 @@ class VPG(Algorithm):
     max_grad_norm: float | None = setting(None, 0.0, none=True, open_low=True)
     update_epochs: int = setting(2, 0, whole=True)
     num_minibatches: int = setting(2, 1, whole=True)
+    normalize: bool = switch(True)
 
     def advantages(self, rollout):
         """(Â, V̂^targ) of a rollout, both (T, R, N). Override this to try another estimator."""
@@ -42,7 +44,8 @@ class VPG(Algorithm):
         batch = rollout.flatten(advantage=advantage, value_target=value_target)
 
         policy = agent.policy(batch.obs)
-        loss = policy_gradient_loss(policy.log_prob(batch.action), normalize_advantages(batch.advantage))
+        weight = normalize_advantages(batch.advantage) if self.normalize else batch.advantage
+        loss = policy_gradient_loss(policy.log_prob(batch.action), weight)
         entropy = policy.entropy().mean(-1)
         agent.step(loss - self.entropy_coef * entropy, self.learning_rate, "policy", self.max_grad_norm)
 

@@ -28,6 +28,8 @@ from rlcourse.agents.algorithm import Algorithm
         ("hidden_sizes", 64, ValueError, r"hidden_sizes=64.*\(64, 64\)"),
         ("hidden_sizes", (64, 0), ValueError, "hidden_sizes"),
         ("reward_scale", 0, ValueError, r"reward_scale=0\).*\(0.0, ∞\)"),
+        ("normalize", "no", TypeError, "normalize=.no.*True or False"),
+        ("normalize", [True, False], TypeError, "one for all runs"),
     ],
 )
 def test_values_out_of_range_are_refused_when_set(field, value, error, message):

@@ -111,3 +111,19 @@ def test_another_estimator_can_be_put_in_by_overriding_one_method():
     Constant(**SETTINGS | {"entropy_coef": 0.0, "update_epochs": 1, "num_minibatches": 1}).update(agent, rollout)
     # equal advantages normalise to 0 and the critic already hits its targets: nothing may move
     torch.testing.assert_close(agent.parameters, before, rtol=0, atol=1e-9)
+
+
+def test_normalisation_can_be_switched_off():
+    """Advantages of 3 everywhere: the loss is then −3 · mean log π, the log-probabilities before the step."""
+
+    class Three(VPG):
+        def advantages(self, rollout):
+            return np.full_like(rollout.value, 3.0), rollout.value
+
+    world = make_env("CartPole-v1", 3)
+    agent = Runs(4, world.action_space, (8,), [0], torch.float64)
+    rollout, _ = collect(agent, world, world.reset(), 40, Episodes(1, 3))
+    batch = rollout.flatten(advantage=rollout.value, value_target=rollout.value)
+    log_prob = agent.policy(batch.obs).log_prob(batch.action).detach()
+    metrics = Three(**SETTINGS, normalize=False).update(agent, rollout)
+    torch.testing.assert_close(metrics["policy_loss"], -3 * log_prob.mean(-1), rtol=1e-12, atol=0)

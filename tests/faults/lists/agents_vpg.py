@@ -9,10 +9,11 @@ FAULTS = [
     ),
     (
         "advantages are not normalised",
-        "normalize_advantages(batch.advantage)",
-        "batch.advantage",
+        "normalize_advantages(batch.advantage) if",
+        "batch.advantage if",
         "The step size depends on the scale of rewards.",
     ),
+    ("normalisation cannot be switched off", "if self.normalize else batch.advantage", "", "normalize changes nothing."),
     (
         "entropy bonus with the wrong sign",
         "loss - self.entropy_coef",
