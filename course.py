@@ -315,7 +315,9 @@ def cmd_refresh(arguments):
 
 
 def cmd_figures(arguments):
-    setup()
+    if not (ROOT / "tools" / "figures.py").exists():
+        die("there are no figures to draw yet.")
+    setup("requirements-dev.txt")  # some are pictures of a browser
     return run(ROOT / "tools" / "figures.py", *arguments)
 
 

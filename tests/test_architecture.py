@@ -145,3 +145,9 @@ def test_a_foreign_import_is_found(room, source, found):
 def test_knowledge_of_runs_is_found(line):
     assert knowledge_of_runs(f'"""A docstring may speak of runs[run] and transpose."""\n{line}\n')
     assert not knowledge_of_runs('"""A docstring may speak of runs[run] and transpose."""\nTrue\n')
+
+
+def test_style():
+    """ruff finds nothing, in modules and in notebooks."""
+    done = subprocess.run([sys.executable, "-m", "ruff", "check", "."], capture_output=True, encoding="utf-8", cwd=PACKAGE.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
