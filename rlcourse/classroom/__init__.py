@@ -8,7 +8,7 @@ from importlib import import_module
 _HOME = {
     "new_figure": "figures", "show": "figures", "learning_curve": "figures", "layout_faults": "figures", "style": "figures",
     "PALETTE": "figures", "MARKERS": "figures", "LINESTYLES": "figures",
-    "explore": "explorer", "slider": "explorer", "choice": "explorer", "toggle": "explorer", "three_settings": "explorer",
+    "explore": "explorer", "three_settings": "explorer", "slider": "controls", "choice": "controls", "toggle": "controls",
     "compare": "checks", "within_standard_errors": "checks",
     "LiveCurve": "live",
 }  # fmt: skip

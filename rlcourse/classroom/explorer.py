@@ -1,45 +1,55 @@
-"""A picture that follows sliders: explore(compute=…, draw=…, describe=…, controls={…}).
+"""A picture that follows sliders: explore(title=…, compute=…, draw=…, describe=…, controls={…}).
 
-    def weights(gae_lambda):                        # pure: numbers in, data out; this is what the tests call
+    def compute(gae_lambda):                        # pure: numbers in, data out; this is what the tests call
         return gae_lambda ** np.arange(20)
 
     def draw(fig):                                  # makes the artists once, returns the function that updates them
         ax = fig.subplots()
         (line,) = ax.plot(np.arange(20), np.zeros(20), "o")
-        ax.set(xlabel="steps ahead", ylabel="weight", ylim=(0, 1))
-        return lambda data: line.set_ydata(data)
+        ax.set(xlabel="steps ahead", ylabel="weight (no unit)", ylim=(0, 1.05))
+        return line.set_ydata
 
-    def describe(data, gae_lambda):                 # one sentence: the finding
-        return f"the weight falls by half every {np.log(2) / -np.log(gae_lambda):.1f} steps."
+    def describe(data, gae_lambda):                 # the finding, one sentence
+        return f"ten steps ahead the weight is {data[10]:.2f}."
 
-    weights_widget = explore(title="Weight of later residuals", compute=weights, draw=draw, describe=describe,
-                             controls={"gae_lambda": slider(0.05, 0.99, 0.01, value=0.95, label="λ")})
+    weights = dict(title="Weight of later residuals", compute=compute, draw=draw, describe=describe,
+                   controls={"gae_lambda": slider(0, 1, 0.01, value=0.95, label="λ")})
 
-The figure is kept and its artists are updated; each position is drawn once and remembered, and while the kernel is idle the
+    explore(**weights)                                                                  # one cell: the widget
+    three_settings([{"gae_lambda": 0}, {"gae_lambda": 0.9}, {"gae_lambda": 1}], **weights)   # another: the same, printed
+
+The figure is kept and its artists are updated; each position is drawn once and remembered; while the kernel is idle the
 neighbouring positions are drawn ahead. Below the picture stands the sentence, which is also its alt text. If compute, draw or
-describe raises, the error takes the sentence's place in red. One output carries the widget and a picture
-with alt text, so a reader without a kernel sees the picture. (`interact` swallows errors, and `Output` fails strict nbval.)
+describe raises, the error takes the sentence's place in red. One output carries the widget and a picture with alt text, so a
+reader without a kernel sees the picture. (`interact` swallows errors, and `Output` fails strict nbval.)
+
+JupyterLab 4.4 and newer deliver the moves of a slider to a thread of their own (a kernel subshell), so the widget also answers
+while a cell is running. That is why drawing holds a lock (`figures.style`).
 """
 
 import asyncio
+import contextlib
 import html
+import time
 import traceback
-from collections import OrderedDict
-from dataclasses import dataclass
-from decimal import Decimal
-from math import log10
 
 import ipywidgets as widgets
+import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from rlcourse.classroom.figures import DPI, SIZE, WIDTH, Picture, check_alt, image_tag, layout_faults, render, show, style
+from rlcourse.classroom.controls import Slider, choice, slider, toggle
+from rlcourse.classroom.figures import DPI, SIZE, WIDTH, Picture, check_alt, image_tag, layout_faults, png, show, style
+from rlcourse.classroom.painter import Painter, fast_png
 
-REMEMBERED = 300  # pictures kept per widget, about 100 kB each
-AHEAD = (1, 2, 3, 4, 5, 6, -1, -2)  # steps drawn ahead, in the direction of the last move
+__all__ = ["choice", "explore", "slider", "three_settings", "toggle"]
+
+REMEMBERED = 300  # pictures kept per widget, about 90 kB each
+PAUSE = 0.01  # seconds between two pictures drawn ahead, so that a new move gets its turn
+REST = 0.4  # seconds without a move before positions of the other controls are drawn ahead
+SLOW = 0.2  # seconds; a picture that takes longer is not drawn ahead, or a move would have to wait for it
 _LINE = "min-height:2.8em;line-height:1.4"
 _RED = "background:#fff;color:#b00020;border-left:4px solid;padding:0 .6em"
-PAUSE = 0.005  # seconds between two pictures drawn ahead, so that a new move gets its turn
 
 # ipywidgets gives a slider's handle no name and a text no live region. The picture's load event does both: it copies
 # each label to its slider, and makes the line below the picture one that a screen reader reads out when it changes.
@@ -52,257 +62,157 @@ _NAME_PARTS = (
 )
 
 
-@dataclass(frozen=True)
-class Slider:
-    """Made by `slider`."""
-
-    low: float
-    high: float
-    step: float
-    value: float
-    label: str
-    log: bool
-
-    def build(self, width):
-        """(row of widgets, widget that holds the value)."""
-        kind = widgets.IntSlider if self.whole else widgets.FloatSlider
-        number = widgets.BoundedIntText if self.whole else widgets.BoundedFloatText
-        ends = {"min": self.low, "max": self.high}
-        if self.log:
-            kind, ends = widgets.FloatLogSlider, {"min": log10(self.low), "max": log10(self.high), "base": 10}
-        bar = kind(value=self.value, step=self.step, readout=False, layout=widgets.Layout(width="auto", flex="1 1 auto"), **ends)
-        box = number(value=self.value, min=self.low, max=self.high, step=None if self.log else self.step, description=self.label,
-                     style={"description_width": width}, layout=widgets.Layout(width=f"calc({width} + 7em)"))  # fmt: skip
-        bar.observe(lambda change: setattr(box, "value", self.tidy(change.new)), "value")
-        box.observe(lambda change: setattr(bar, "value", self.snap(change.new)), "value")
-        return widgets.HBox([box, bar]).add_class("rlcourse-control"), bar
-
-    @property
-    def whole(self):
-        return not self.log and all(isinstance(x, int) for x in (self.low, self.high, self.step, self.value))
-
-    def tidy(self, value):
-        """The value without float dust, so that equal positions are equal."""
-        return value if self.whole else float(f"{value:.6g}") if self.log else round(value, self.digits + 6)
-
-    def snap(self, value):
-        """Nearest position of the slider to a value that was typed."""
-        return self.near(value, 0) if abs(self.near(value, 0) - value) > 1e-9 * self.step else value
-
-    def near(self, value, steps):
-        """Position `steps` away from the one nearest to value, within the ends."""
-        scale, back = (log10, lambda x: 10**x) if self.log else (lambda x: x, lambda x: x)
-        position = round((scale(value) - scale(self.low)) / self.step) + steps
-        last = round((scale(self.high) - scale(self.low)) / self.step)
-        return self.tidy(back(scale(self.low) + min(max(position, 0), last) * self.step))
-
-    @property
-    def digits(self):
-        return max(0, -Decimal(str(self.step)).normalize().as_tuple().exponent)
-
-    def around(self, value, direction):
-        """Positions to draw ahead, the likely ones first."""
-        return [self.near(value, steps * direction) for steps in AHEAD] + [self.tidy(self.low), self.tidy(self.high)]
-
-    def text(self, value):
-        return f"{value:.3g}" if self.log else f"{value:.{self.digits}f}"
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Made by `choice` or `toggle`."""
-
-    options: tuple
-    value: object
-    label: str
-    box: bool = False
-
-    def build(self, width):
-        if self.box:
-            one = widgets.Checkbox(value=self.value, description=self.label, indent=False)
-        else:
-            one = widgets.Dropdown(options=self.options, value=self.value, description=self.label,
-                                   style={"description_width": width}, layout=widgets.Layout(width="max-content"))  # fmt: skip
-        return widgets.HBox([one]).add_class("rlcourse-control"), one
-
-    def tidy(self, value):
-        return value
-
-    def around(self, value, direction):
-        return [other for _, other in self.options if other != value]
-
-    def text(self, value):
-        return next(name for name, other in self.options if other == value)
-
-
-def slider(low, high, step=None, *, value, label, log=False):
-    """A slider with a number field beside it.
-
-    Args:
-        low, high: ends, both reached. All four numbers of type int make a slider of whole numbers.
-        step: of the slider and the arrow keys; one hundredth of the range if not given.
-            With log=True it counts decades: 0.1, the default there, is ten steps from 0.01 to 0.1.
-        value: where it starts and where Reset returns to.
-        label: its name, with unit, as "learning rate α".
-        log: a logarithmic slider; both ends above 0.
-    """
-    step = step if step is not None else 0.1 if log else (high - low) / 100
-    if not low <= value <= high or low >= high or step <= 0:
-        raise ValueError(f"slider {label!r}: need low ≤ value ≤ high, low < high, step > 0: {low=}, {high=}, {step=}, {value=}")
-    if log and low <= 0:
-        raise ValueError(f"slider {label!r}: a logarithmic slider needs low > 0, got {low}")
-    return Slider(low, high, step, value, label, log)
-
-
-def choice(options, *, value, label):
-    """A drop-down list. `options`: a list of values, or a dict name -> value; `value` is where it starts."""
-    pairs = tuple(options.items()) if isinstance(options, dict) else tuple((str(option), option) for option in options)
-    if value not in [other for _, other in pairs]:
-        raise ValueError(f"choice {label!r}: value={value!r} is not among the options {[other for _, other in pairs]}")
-    return Choice(pairs, value, label)
-
-
-def toggle(*, value, label):
-    """A check box; the value is True or False."""
-    return Choice((("off", False), ("on", True)), bool(value), label, box=True)
-
-
 class View:
-    """compute, draw and describe put together on one figure: values in, (PNG, sentence) out."""
+    """compute, draw and describe put together on one figure: values in, (pixels, sentence) out."""
 
     def __init__(self, title, compute, draw, describe, controls, size):
         self.title, self.compute, self.describe, self.controls = title, compute, describe, controls
         with style():
             self.fig = Figure(figsize=size, dpi=DPI, layout="constrained")
-            FigureCanvasAgg(self.fig)
+            self.painter = Painter(self.fig)
             self.update = draw(self.fig)
+        if not callable(self.update):
+            raise TypeError(f"draw must return the function that updates its artists, got {type(self.update).__name__}")
 
-    def sentence(self, data, values):
-        return check_alt(f"{self.title}, {self.settings(values)}: {self.describe(data, **values)}")
+    def start(self):
+        return {name: control.tidy(control.value) for name, control in self.controls.items()}
 
     def settings(self, values):
         return ", ".join(f"{control.label} = {control.text(values[name])}" for name, control in self.controls.items())
 
-    def frame(self, values, compress_level=1):
+    def frame(self, values):
         data = self.compute(**values)
-        sentence = self.sentence(data, values)
+        sentence = check_alt(f"{self.title}, {self.settings(values)}: {self.describe(data, **values)}")
         with style():
             self.update(data)
-        png = render(self.fig, compress_level)
-        if self.fig.get_layout_engine() is not None:  # the first drawing has placed the axes; now they stay where they are
-            self.fig.set_layout_engine("none")
-        return png, sentence
+            return self.painter.paint(), sentence
+
+    def trouble(self):
+        """Go to both ends of every slider and to every option; what goes wrong there, as sentences. For tests."""
+        found = []
+        for values in [self.start(), *(self.start() | {name: end} for name, c in self.controls.items() for end in c.ends())]:
+            try:
+                pixels, _ = self.frame(values)
+            except Exception as error:
+                found.append(f"{self.settings(values)}: {type(error).__name__}: {error}")
+                continue
+            found += [f"{self.settings(values)}: {fault}" for fault in layout_faults(self.fig)]
+            self.painter.canvas.draw()
+            if not np.array_equal(pixels, np.asarray(self.painter.canvas.buffer_rgba())[..., :3]):
+                found.append(f"{self.settings(values)}: an artist below the grid was not drawn anew")
+        return found
 
 
 class Explorer(widgets.VBox):
     """Made by `explore`."""
 
     def __init__(self, view, width=WIDTH):
-        self._view, self._width, self._cache, self._timer, self._queue, self._quiet = view, width, OrderedDict(), None, [], False
+        self.view, self._width, self._seen, self._plan = view, width, {}, []
         label_width = f"{max(len(control.label) for control in view.controls.values()) * 0.6 + 1:.1f}em"
         rows, self.inputs = [], {}
         for name, control in view.controls.items():
             row, self.inputs[name] = control.build(label_width)
             row.layout.width, row.layout.max_width = f"{width}px", "100%"
             rows.append(row)
-        self.reset = widgets.Button(description="Reset", tooltip=f"Back to the starting values of “{view.title}”")
-        self.reset.on_click(self._start_over)
+        reset = widgets.Button(description="Reset", tooltip=f"{view.title}: back to the starting values")
+        reset.on_click(lambda _: self.set(**view.start()))
         self.picture, self.line = widgets.HTML(), widgets.HTML().add_class("rlcourse-line")
         self.picture.value, self.line.value = self._look(self.values())
         faults = layout_faults(view.fig)
         if faults:
             raise ValueError("the figure cannot be shown like this: " + "; ".join(faults))
-        super().__init__([*rows, self.reset, self.picture, self.line])
+        super().__init__([*rows, reset, self.picture, self.line])
         self.add_class("rlcourse-explorer")
         for name, one in self.inputs.items():
             one.observe(lambda change, name=name: self._moved(name, change), "value")
 
     def values(self):
         """Where the controls stand: {name: value}, as compute gets them."""
-        return {name: control.tidy(self.inputs[name].value) for name, control in self._view.controls.items()}
+        return {name: control.tidy(self.inputs[name].value) for name, control in self.view.controls.items()}
 
     def set(self, **values):
-        """Move controls from code, as a hand would."""
-        for name, value in values.items():
-            self.inputs[name].value = value
+        """Move controls from code, as a hand would, with one new picture at the end."""
+        with self.hold_sync():
+            self._busy = True
+            for name, value in values.items():
+                self.inputs[name].value = value
+            self._busy = False
+        self._refresh(self.values())
+
+    _busy = False
+
+    def _moved(self, name, change):
+        if not self._busy:
+            values = self.values()
+            self._refresh(values)
+            down = isinstance(change.new, int | float) and change.new < change.old
+            self._draw_ahead(values, name, -1 if down else 1)
+
+    def _refresh(self, values):
+        self._plan = []  # whatever was being drawn ahead is out of date
+        try:
+            self.picture.value, self.line.value = self._look(values)
+        except Exception as error:
+            self.picture.value, self.line.value = self._sorry(values, error)
 
     def _look(self, values):
         """(HTML of the picture, HTML of the line) at these values, from memory if they were drawn before."""
         key = tuple(values.values())
-        if key not in self._cache:
-            png, sentence = self._view.frame(values)
-            hook = f'data-sliders="{sum(isinstance(c, Slider) for c in self._view.controls.values())}" '
-            hook += f'data-title="{html.escape(self._view.title)}" onload="{_NAME_PARTS}"'
-            tag = image_tag(png, sentence, self._view.fig.get_size_inches(), self._width, hook)
-            self._cache[key] = tag, f'<div style="{_LINE};max-width:{self._width}px">{html.escape(sentence)}</div>'
-            if len(self._cache) > REMEMBERED:
-                self._cache.popitem(last=False)
-        self._cache.move_to_end(key)
-        return self._cache[key]
+        if key not in self._seen:
+            pixels, sentence = self.view.frame(values)
+            sliders = sum(isinstance(control, Slider) for control in self.view.controls.values())
+            hook = f'data-sliders="{sliders}" data-title="{html.escape(self.view.title)}" onload="{_NAME_PARTS}"'
+            tag = image_tag(fast_png(pixels), sentence, self.view.fig.get_size_inches(), self._width, hook)
+            self._seen[key] = tag, f'<div style="{_LINE};max-width:{self._width}px">{html.escape(sentence)}</div>'
+            if len(self._seen) > REMEMBERED:
+                self._seen.pop(next(iter(self._seen)), None)
+        return self._seen[key]
 
-    def _moved(self, name, change):
-        if self._quiet:
-            return
-        self._cancel()
-        values = self.values()
-        try:
-            self.picture.value, self.line.value = self._look(values)
-        except Exception as error:
-            self._fail(error)
-        else:
-            self._plan(values, name, -1 if isinstance(change.new, int | float) and change.new < change.old else 1)
-
-    def _fail(self, error):
-        """Say in place of the line what went wrong; the picture, which is of another setting, fades."""
+    def _sorry(self, values, error):
+        """(An empty place of the picture's size, what went wrong in red)."""
+        wide, high = self.view.fig.get_size_inches()
+        place = f"width:{self._width}px;max-width:100%;aspect-ratio:{wide}/{high};border:1px dashed #b00020;box-sizing:border-box"
         last = html.escape(traceback.format_exception_only(error)[-1].strip())
-        where = html.escape(self._view.settings(self.values()))
-        self.line.value = f'<div role="alert" class="rlcourse-error" style="{_LINE};{_RED}">No picture for {where}. {last}</div>'
-        self.picture.value = self.picture.value.replace("<img ", '<img hidden-setting style="opacity:.2" ', 1)
+        where = html.escape(self.view.settings(values))
+        line = f'<div role="alert" class="rlcourse-error" style="{_LINE};{_RED}">No picture for {where}. {last}</div>'
+        return f'<div style="{place}"></div>', line
 
-    def _start_over(self, _):
-        self._quiet = True
-        for name, control in self._view.controls.items():
-            self.inputs[name].value = control.value
-        self._quiet = False
-        self._cancel()
-        self.picture.value, self.line.value = self._look(self.values())
-
-    def _plan(self, values, moved=None, direction=1):
-        """Draw the neighbouring positions while the kernel is idle, those of the control that was moved first."""
-        names = sorted(self._view.controls, key=lambda name: name != moved)
-        self._queue = [values | {name: near} for name in names
-                       for near in self._view.controls[name].around(values[name], direction if name == moved else 1)]  # fmt: skip
-        self._later(PAUSE)
-
-    def _later(self, seconds):
+    def _draw_ahead(self, values, moved=None, direction=1):
+        """Draw the likely next positions while the kernel is idle: of the control that was moved, after a rest of the others too."""
         try:
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._draw_ahead)
-        except RuntimeError:  # no loop is running: plain Python, nothing is idle
-            self._queue = []
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return  # plain Python: nothing is ever idle
+        names = sorted(self.view.controls, key=lambda name: name != moved)
+        steps = {name: self.view.controls[name].around(values[name], direction if name == moved else 1) for name in names}
+        self._plan = plan = [(name, step) for name in names for step in steps[name]]
 
-    def _draw_ahead(self):
-        while self._queue:
-            values = self._queue.pop(0)
-            if tuple(values.values()) not in self._cache:
-                try:
-                    self._look(values)
-                except Exception:  # shown when the reader gets there
-                    pass
-                return self._later(PAUSE)
+        def draw_one(rested=False):
+            while plan and plan is self._plan:  # there was no new move
+                name, step = plan[0]
+                ahead = values | {name: step}
+                if tuple(ahead.values()) not in self._seen:
+                    if name != moved and not rested:
+                        return loop.call_later(REST, draw_one, True)
+                    started = time.perf_counter()
+                    with contextlib.suppress(Exception):  # shown to the reader who goes there
+                        self._look(ahead)
+                    if time.perf_counter() - started > SLOW:
+                        return None
+                    plan.pop(0)
+                    return loop.call_later(PAUSE, draw_one, rested)
+                plan.pop(0)
 
-    def _cancel(self):
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer, self._queue = None, []
+        loop.call_later(PAUSE, draw_one)
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         live = super()._repr_mimebundle_(include=include, exclude=exclude)
         live = dict(live[0] if isinstance(live, tuple) else live or {})
-        png, sentence = self._view.frame(self.values(), compress_level=6)
-        still, metadata = Picture(png, sentence, self._width, f"[interactive figure: {self._view.title}]")._repr_mimebundle_()
-        still.pop("text/html", None)
-        self._plan(self.values())
-        return live | still, metadata
+        pixels, sentence = self.view.frame(self.values())
+        still = Picture(png(pixels), sentence, self._width, text=f"[interactive figure: {self.view.title}]", live=False)
+        data, metadata = still._repr_mimebundle_()
+        self._draw_ahead(self.values())
+        return live | data, metadata
 
 
 def explore(*, title, compute, draw, describe, controls, size=SIZE, width=WIDTH):
@@ -316,6 +226,10 @@ def explore(*, title, compute, draw, describe, controls, size=SIZE, width=WIDTH)
         controls: {name: slider(…) or choice(…) or toggle(…)}.
         size: of the figure, inches.
         width: in the page, CSS pixels.
+
+    Raises:
+        ValueError: no control; a label is clipped, overlaps another, or is too small to read. What compute, draw or describe
+            raise at the start values.
     """
     if not controls:
         raise ValueError("explore needs at least one control; for a picture without one use show")
@@ -336,7 +250,7 @@ def three_settings(settings, *, title, compute, draw, describe, controls, size=S
         FigureCanvasAgg(fig)
         sentences = []
         for part, setting in zip(fig.subfigures(rows, columns, squeeze=False).flat, settings, strict=False):
-            values = {name: control.tidy(setting.get(name, control.value)) for name, control in controls.items()}
+            values = {key: control.tidy(setting.get(key, control.value)) for key, control in controls.items()}
             data = compute(**values)
             draw(part)(data)
             name = ", ".join(f"{controls[key].label} = {controls[key].text(values[key])}" for key in setting) or "start"

@@ -12,7 +12,9 @@ import html
 import io
 import os
 import sys
+import threading
 from base64 import b64encode
+from contextlib import contextmanager
 from itertools import combinations, cycle
 
 import numpy as np
@@ -56,9 +58,14 @@ def _settings():
 _SETTINGS = _settings()
 
 
+_DRAWING = threading.RLock()  # matplotlib's settings belong to the process, and widgets may draw from a thread of their own
+
+
+@contextmanager
 def style():
     """Context manager with the style of the course; `new_figure` and `explore` apply it by themselves."""
-    return rc_context(_SETTINGS)
+    with _DRAWING, rc_context(_SETTINGS):
+        yield
 
 
 def _in_style(base, *names):
@@ -98,14 +105,18 @@ def new_figure(rows=1, cols=1, *, size=None, **subplots):
         return fig, fig.subplots(rows, cols, subplot_kw=kinds, **subplots)
 
 
-def render(fig, compress_level=6):
-    """PNG bytes of a figure, the same bytes for the same picture: no time, no version, no software name inside."""
+def paint(fig):
+    """Pixels of a figure, (height, width, 3) uint8."""
     canvas = fig.canvas if isinstance(fig.canvas, FigureCanvasAgg) else FigureCanvasAgg(fig)
     with style():
         canvas.draw()
-    pixels = np.asarray(canvas.buffer_rgba())[..., :3]
+    return np.array(canvas.buffer_rgba())[..., :3]
+
+
+def png(pixels):
+    """PNG bytes, the same for the same pixels: no time, no version, no software name inside."""
     buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, format="PNG", compress_level=compress_level)
+    Image.fromarray(pixels).save(buffer, format="PNG", compress_level=6)
     return buffer.getvalue()
 
 
@@ -122,15 +133,18 @@ def check_alt(alt):
 class Picture:
     """A PNG with its alt text, ready to be the last line of a cell. Made by `show`."""
 
-    def __init__(self, png, alt, width=WIDTH, text=None):
+    def __init__(self, png, alt, width=WIDTH, text=None, live=True):
         self.png, self.alt, self.width, self.text = png, alt, width, text or alt
+        self.live = (
+            live and "JPY_SESSION_NAME" in os.environ
+        )  # a person at JupyterLab, whose view of image/png drops the alt text
 
     def __repr__(self):
         return self.text
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         data = {"image/png": b64encode(self.png).decode("ascii"), "text/plain": self.text}
-        if "JPY_SESSION_NAME" in os.environ:  # a person at JupyterLab, whose own view of image/png drops the alt text
+        if self.live:
             with Image.open(io.BytesIO(self.png)) as image:
                 data["text/html"] = image_tag(self.png, self.alt, image.size, self.width)
         return data, {"image/png": {"alt": self.alt, "width": self.width}}
@@ -157,13 +171,13 @@ def show(fig, *, alt, width=WIDTH, text=None):
         ValueError: alt is missing or too short; a label is clipped, overlaps another, or is too small to read.
     """
     alt = check_alt(alt)
-    png = render(fig)
+    pixels = paint(fig)
     faults = layout_faults(fig)
     if faults:
         raise ValueError("the figure cannot be shown like this: " + "; ".join(faults))
     if "matplotlib.pyplot" in sys.modules:  # a figure made with pyplot would be shown twice and never freed
         sys.modules["matplotlib.pyplot"].close(fig)
-    return Picture(png, alt, width, text)
+    return Picture(png(pixels), alt, width, text)
 
 
 class _Listener(RendererAgg):

@@ -1,0 +1,147 @@
+"""JupyterLab in a real browser, driven as a reader would. Used by the browser tests and by tools that measure."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync")  # fmt: skip
+KERNEL_IDLE = "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
+# Done when no cell waits, the kernel is idle, and every code cell with text has an execution count.
+ALL_RAN = """() => {
+    const panel = window.jupyterapp.shell.currentWidget;
+    const cells = panel.content.model.sharedModel.cells.filter(c => c.cell_type === 'code' && c.source.trim());
+    return panel.sessionContext.session.kernel.status === 'idle' && cells.every(c => c.execution_count !== null);
+}"""
+
+
+@contextlib.contextmanager
+def jupyterlab(folder, root=None):
+    """Start JupyterLab on `root` with settings of its own under `folder`; yield its address, stop it at the end."""
+    folder, token = Path(folder), "lesson"
+    (folder / "config" / "labconfig").mkdir(parents=True)
+    no_news = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
+    (folder / "config" / "labconfig" / "page_config.json").write_text(json.dumps(no_news), encoding="utf-8")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    places = {"CONFIG_DIR": "config", "DATA_DIR": "data", "RUNTIME_DIR": "runtime"}
+    env = os.environ | {f"JUPYTER_{name}": str(folder / place) for name, place in places.items()}
+    env |= {"JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces")}
+    env |= {
+        "PYTHONUTF8": "1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    }
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", "--ServerApp.port_retries=0", "--ip=127.0.0.1",
+               "--allow-root", f"--IdentityProvider.token={token}", "--LabApp.expose_app_in_browser=True",
+               f"--ServerApp.root_dir={root or ROOT}"]  # fmt: skip
+    log = folder / "server.log"
+    with open(log, "wb") as file:
+        server = subprocess.Popen(command, env=env, stdout=file, stderr=subprocess.STDOUT)
+    try:
+        wait_for_server(server, f"http://127.0.0.1:{port}/api/status?token={token}", log)
+        yield Lab(f"http://127.0.0.1:{port}", token, log)
+    finally:
+        server.terminate()
+        try:
+            server.wait(30)
+        except subprocess.TimeoutExpired:
+            server.kill()
+
+
+def wait_for_server(server, address, log, seconds=60):
+    for _ in range(seconds * 5):
+        try:
+            return urllib.request.urlopen(address, timeout=2).close()
+        except OSError:
+            if server.poll() is not None:
+                break
+            time.sleep(0.2)
+    raise RuntimeError("JupyterLab did not start: " + log.read_text(encoding="utf-8", errors="replace")[-2000:])
+
+
+@contextlib.contextmanager
+def chromium(path):
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=str(path), headless=True, args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Lab:
+    """A running JupyterLab."""
+
+    def __init__(self, url, token, log):
+        self.url, self.token, self.log = url, token, log
+
+    @contextlib.contextmanager
+    def open(self, browser, notebook, width=1280, height=1000):
+        """Open a notebook (path below the server's root) and wait for its kernel; shut the kernel down at the end."""
+        page = browser.new_page(viewport={"width": width, "height": height})
+        lesson = Lesson(page, self)
+        try:
+            page.goto(f"{self.url}/lab/tree/{notebook}?token={self.token}&reset")
+            page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+            # the toolbar says "idle" before the kernel is connected; running then would ask for a kernel
+            page.wait_for_function(KERNEL_IDLE, timeout=60_000)
+            yield lesson
+        finally:
+            with contextlib.suppress(Exception):
+                page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
+            page.close()
+
+
+class Lesson:
+    """An open notebook: run it, look for trouble."""
+
+    def __init__(self, page, lab):
+        self.page, self.trouble = page, []
+        page.on("pageerror", lambda error: self.trouble.append(f"page error: {error}"))
+        page.on("console", lambda message: message.type == "error" and self.trouble.append(f"console: {message.text[:300]}"))
+        ours = (lab.url, lab.url.replace("http", "ws", 1), "data:", "blob:")
+        page.on("request", lambda request: request.url.startswith(ours) or self.trouble.append(f"request: {request.url[:200]}"))
+
+    def run_all(self, seconds=120):
+        """Run → Run All Cells, by the menu; return when the kernel has run them all."""
+        self.page.get_by_role("menuitem", name="Run", exact=True).click()
+        self.page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+        self.page.wait_for_function(ALL_RAN, timeout=seconds * 1000)
+
+    def outputs(self):
+        """All outputs of the notebook as stored in the page's model (cells out of view are not in the DOM)."""
+        return self.page.evaluate(
+            "() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.flatMap(c => c.outputs ?? []).map(o => "
+            "({type: o.output_type, name: o.name, text: [o.text ?? o.evalue ?? ''].flat().join('')}))"
+        )
+
+    def reveal(self, cell):
+        """Scroll to cell number `cell`, so that JupyterLab puts it into the page."""
+        self.page.evaluate(
+            "i => { const n = window.jupyterapp.shell.currentWidget.content; n.activeCellIndex = i; return n.scrollToItem(i, 'start'); }",
+            cell,
+        )
+
+    def explorers(self):
+        """The widgets made by `explore`, one after the other, each scrolled into the page."""
+        cells = self.page.evaluate(
+            "() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.flatMap((c, i) => (c.outputs ?? [])"
+            ".some(o => o.data && 'application/vnd.jupyter.widget-view+json' in o.data) ? [i] : [])"
+        )
+        for cell in cells:
+            self.reveal(cell)
+            box = self.page.locator(".jp-Notebook-cell").nth(cell).locator(".rlcourse-explorer")
+            self.page.wait_for_timeout(300)
+            if box.count():
+                yield box.first
