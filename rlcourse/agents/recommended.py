@@ -3,9 +3,7 @@
 from rlcourse.agents.vpg import VPG
 
 RECOMMENDED = {
-    ("VPG", "CartPole-v1"): VPG(
-        num_envs=32, num_steps=64, learning_rate=0.01, critic_learning_rate=0.02, gamma=0.99, gae_lambda=1.0
-    ),
+    ("VPG", "CartPole-v1"): VPG(num_envs=16, num_steps=32, learning_rate=0.002, critic_learning_rate=0.01, gamma=0.98),
     ("VPG", "Acrobot-v1"): VPG(
         num_envs=32,
         num_steps=32,

@@ -24,11 +24,11 @@ class VPG(Algorithm):
         normalize: shift and scale the advantages of a batch to mean 0 and standard deviation 1 before the policy step.
     """
 
-    num_envs: int = setting(32, 1, whole=True)
-    num_steps: int = setting(64, 1, whole=True)
+    num_envs: int = setting(16, 1, whole=True)
+    num_steps: int = setting(32, 1, whole=True)
     gae_lambda: float = setting(1.0, 0.0, 1.0)
-    learning_rate: float = setting(0.01, 0.0)
-    critic_learning_rate: float = setting(0.02, 0.0)
+    learning_rate: float = setting(0.002, 0.0)
+    critic_learning_rate: float = setting(0.01, 0.0)
     entropy_coef: float = setting(0.0, 0.0)
     max_grad_norm: float | None = setting(None, 0.0, none=True, open_low=True)
     update_epochs: int = setting(2, 0, whole=True)
