@@ -44,9 +44,13 @@ class Fault:
         """The source of the module with the one line changed.
 
         Raises:
-            ValueError: the old line does not occur exactly once (the module has moved on), or nothing changes.
+            ValueError: no such module, the old line does not occur exactly once (the module has moved on), or nothing
+                changes.
         """
-        healthy = _file(self.module).read_text(encoding="utf-8")
+        file = _file(self.module)
+        if not file.exists():
+            raise ValueError(f"Fault {self.name!r}: there is no module {self.module}; looked for {file}.")
+        healthy = file.read_text(encoding="utf-8")
         if (found := healthy.count(self.old)) != 1:
             raise ValueError(
                 f"Fault {self.name!r}: the old line must occur once in {self.module}, but occurs {found} times:\n"
@@ -71,6 +75,7 @@ def load_faulty(fault):
     Raises:
         ValueError: the old line does not occur exactly once.
     """
+    fault.source()
     alias = f"{PACKAGE}_with_fault_{next(_number)}"
     sys.meta_path.insert(0, _Importer(fault, alias))
     importlib.import_module(alias + fault.module.removeprefix(PACKAGE))

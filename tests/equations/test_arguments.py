@@ -29,5 +29,7 @@ def test_what_does_not_fit_is_refused():
         per_run("clip", np.zeros((3, 4, 1)), data, 0, 1)
     with pytest.raises(ValueError, match="clip must lie between 0 and 1, but is 1.5"):
         per_run("clip", 1.5, data, 0, 1)
+    with pytest.raises(ValueError, match="clip must lie between 0 and 1, but is nan"):
+        per_run("clip", float("nan"), data, 0, 1)
     with pytest.raises(TypeError, match="clip must be a number.*'much'"):
         per_run("clip", "much", data, 0, 1)

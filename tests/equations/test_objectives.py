@@ -88,6 +88,8 @@ def test_what_does_not_fit_is_refused(loss, names):
         loss(torch.zeros(4), torch.zeros(4, 1))
     with pytest.raises(ValueError, match=rf"{first} is \(2, 4\) and {second} is \(4,\)"):
         loss(torch.zeros(2, 4), torch.zeros(4))
+    with pytest.raises(ValueError, match=rf"{first} is \(2, 4\) and {second} is \(1, 4\)"):
+        loss(torch.zeros(2, 4), torch.zeros(1, 4))
     for empty in (torch.zeros(0), torch.zeros(3, 0), torch.tensor(1.0)):
         with pytest.raises(ValueError, match="at least one axis and one sample"):
             loss(empty, empty)
