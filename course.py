@@ -68,12 +68,15 @@ def home_is_writable():
 
 
 def run(*command):
-    """Run a command of .venv in the course's folder and return its exit code. Ctrl-C is the command's business."""
-    previous = signal.signal(signal.SIGINT, lambda *_: None)
+    """Run a command of .venv in the course's folder; its exit code. Ctrl-C is its own business, a kill is passed on."""
+    interrupt = signal.signal(signal.SIGINT, lambda *_: None)
+    process = subprocess.Popen([str(part) for part in (PYTHON, *command)], cwd=str(ROOT), env=environment())
+    terminate = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     try:
-        code = subprocess.call([str(part) for part in (PYTHON, *command)], cwd=str(ROOT), env=environment())
+        code = process.wait()
     finally:
-        signal.signal(signal.SIGINT, previous)
+        signal.signal(signal.SIGINT, interrupt)
+        signal.signal(signal.SIGTERM, terminate)
     return code if code >= 0 else 128 - code
 
 
