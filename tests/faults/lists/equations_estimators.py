@@ -18,7 +18,7 @@ FAULTS = [
     (
         "multiplies by zero instead of choosing",
         "np.where(terminated, 0, next_values) - values",
-        "(1 - terminated) * next_values - values",
+        "~terminated * next_values - values",
         "A NaN behind the end of an episode spoils the whole episode.",
     ),
     (
