@@ -5,6 +5,7 @@ The public names of all rooms but the classroom are here: `from rlcourse import 
 
 from rlcourse.agents.recommended import recommended
 from rlcourse.agents.training import TrainingResult, TrainingState, evaluate, iterate, load, train
+from rlcourse.agents.trpo import TRPO
 from rlcourse.agents.vpg import VPG
 from rlcourse.equations.distributions import Categorical, DiagonalGaussian
 from rlcourse.equations.estimators import (
@@ -15,7 +16,35 @@ from rlcourse.equations.estimators import (
     td_residuals,
     valid_rows,
 )
-from rlcourse.equations.objectives import policy_gradient_loss, value_loss
+from rlcourse.equations.objectives import policy_gradient_loss, surrogate_objective, value_loss
+from rlcourse.equations.trust_region import backtracking_line_search, conjugate_gradient, fisher_vector_product, kkt_step
 from rlcourse.worlds.make_env import make_env
 
 __version__ = "0.1.0"
+__all__ = [
+    "backtracking_line_search",
+    "Categorical",
+    "conjugate_gradient",
+    "DiagonalGaussian",
+    "discounted_returns",
+    "evaluate",
+    "explained_variance",
+    "fisher_vector_product",
+    "gae",
+    "iterate",
+    "kkt_step",
+    "load",
+    "make_env",
+    "normalize_advantages",
+    "policy_gradient_loss",
+    "recommended",
+    "surrogate_objective",
+    "td_residuals",
+    "train",
+    "TrainingResult",
+    "TrainingState",
+    "TRPO",
+    "valid_rows",
+    "value_loss",
+    "VPG",
+]

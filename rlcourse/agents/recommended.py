@@ -1,15 +1,42 @@
 """Settings that the lessons use, found by search on other seeds and confirmed on fresh ones (`course.py test --full`)."""
 
+from rlcourse.agents.trpo import TRPO
 from rlcourse.agents.vpg import VPG
 
 RECOMMENDED = {
+    ("TRPO", "CartPole-v1"): TRPO(
+        num_envs=16,
+        num_steps=64,
+        max_kl=0.02,
+        cg_iters=5,
+        cg_damping=0.001,
+        fisher_stride=4,
+        critic_learning_rate=0.01,
+        update_epochs=2,
+        gamma=0.99,
+        gae_lambda=0.95,
+    ),
+    ("TRPO", "Pendulum-v1"): TRPO(
+        num_envs=16,
+        num_steps=200,
+        max_kl=0.01,
+        cg_iters=10,
+        cg_damping=0.1,
+        fisher_stride=4,
+        critic_learning_rate=0.005,
+        update_epochs=8,
+        num_minibatches=12,
+        gamma=0.9,
+        gae_lambda=0.97,
+        reward_scale=0.2,
+    ),
     ("VPG", "CartPole-v1"): VPG(num_envs=16, num_steps=32, learning_rate=0.002, critic_learning_rate=0.01, gamma=0.98),
     ("VPG", "Acrobot-v1"): VPG(
-        num_envs=32,
+        num_envs=16,
         num_steps=32,
         learning_rate=0.003,
         critic_learning_rate=0.01,
-        gamma=0.995,
+        gamma=0.99,
         gae_lambda=0.9,
         entropy_coef=0.01,
         update_epochs=1,

@@ -46,6 +46,10 @@ class Batch:
         runs = torch.arange(index.shape[0])[:, None]
         return Batch(*(getattr(self, field.name)[runs, index] for field in fields(self)))
 
+    def every(self, stride: int) -> "Batch":
+        """Every `stride`-th row of each run."""
+        return Batch(*(getattr(self, field.name)[:, ::stride] for field in fields(self)))
+
     def minibatches(self, num_minibatches: int, agent):
         """Yield every row once, in a random order of each run's own, in parts whose sizes differ by one at most."""
         if num_minibatches > len(self):

@@ -149,27 +149,54 @@ class Runs:
         A run whose gradient is not finite is quarantined: its parameters go back to what they were at the start of this
         update, it takes no further step, and `failed` says why. The other runs are untouched.
         """
-        if loss.shape != (self.num_runs,):
-            expected = f"one loss per run, ({self.num_runs},): average over the last axis"
-            raise ValueError(f"loss has shape {tuple(loss.shape)}; expected {expected}.")
-        if part not in PARTS:
-            raise ValueError(f"part = {part!r}; expected one of {PARTS}.")
-        leaves, columns = self._leaves[part], self._columns[part]
-        gradients = torch.autograd.grad(loss.sum(), leaves)
-        gradient = torch.cat([g.reshape(self.num_runs, -1) for g in gradients], 1)
-        norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
-        finite = torch.isfinite(norm[:, 0])
-        if not finite.all():
-            self.quarantine(~finite, f"the gradient of the {part} loss is not finite")
-            gradient = torch.where(finite[:, None], gradient, 0.0)
-        if part != "critic":
-            self._norms.append(norm[:, 0])
+        gradient, norm = self._gradient(loss, part)
         if max_grad_norm is not None:
             gradient = gradient * (_column(max_grad_norm, self.dtype) / (norm + 1e-6)).clamp(max=1.0)
         if part not in self._optimisers:
             self._optimisers[part] = Adam(*gradient.shape, self.dtype)
         rate = _column(learning_rate, torch.float64)
-        self._optimisers[part].step(self.parameters[:, columns], gradient, rate, self.active[:, None])
+        self._optimisers[part].step(self.parameters[:, self._columns[part]], gradient, rate, self.active[:, None])
+
+    def policy_gradient(self, objective: torch.Tensor) -> torch.Tensor:
+        """Gradient of each run's objective (R,) in its policy parameters, (R, n). A run where it is not finite is quarantined."""
+        return self._gradient(objective, "policy")[0]
+
+    def _gradient(self, loss, part):
+        """((R, n) gradient, (R, 1) norm); rows that are not finite become 0, and their runs are quarantined."""
+        if loss.shape != (self.num_runs,):
+            expected = f"one loss per run, ({self.num_runs},): average over the last axis"
+            raise ValueError(f"loss has shape {tuple(loss.shape)}; expected {expected}.")
+        if part not in PARTS:
+            raise ValueError(f"part = {part!r}; expected one of {PARTS}.")
+        gradients = torch.autograd.grad(loss.sum(), self._leaves[part])
+        gradient = torch.cat([g.reshape(self.num_runs, -1) for g in gradients], 1)
+        norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+        finite = torch.isfinite(norm)
+        if not finite.all():
+            self.quarantine(~finite[:, 0], f"the gradient of the {part} loss is not finite")
+            gradient = torch.where(finite, gradient, 0.0)
+        if part != "critic":
+            self._norms.append(norm[:, 0])
+        return gradient, norm
+
+    @property
+    def policy_parameters(self) -> list[torch.Tensor]:
+        """The policy's parameters, each with a leading axis of runs; `fisher_vector_product` differentiates them."""
+        return self._leaves["policy"]
+
+    def policy_vector(self) -> torch.Tensor:
+        """A copy of the policy's parameters as one vector per run, (R, n)."""
+        return self.parameters[:, self._columns["policy"]].clone()
+
+    @torch.no_grad()
+    def move_policy(self, start: torch.Tensor, step: torch.Tensor, fraction) -> None:
+        """Put each active run's policy at start + fraction · step; where fraction is 0 at `start`, bit for bit.
+
+        start, step (R, n); fraction: a number, or (R,).
+        """
+        fraction = _column(fraction, self.dtype)
+        moves = (fraction > 0) & self.active[:, None]
+        self.parameters[:, self._columns["policy"]] = torch.where(moves, start + fraction * step, start)
 
     def quarantine(self, bad: torch.Tensor, why: str) -> None:
         """Take the runs where `bad` (R,) is true out of training for good, at their parameters before this update."""

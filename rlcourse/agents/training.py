@@ -19,10 +19,11 @@ from rlcourse.agents.algorithm import Algorithm
 from rlcourse.agents.policies import Policy
 from rlcourse.agents.rollout import Episodes, collect
 from rlcourse.agents.runs import Runs
+from rlcourse.agents.trpo import TRPO
 from rlcourse.agents.vpg import VPG
 from rlcourse.worlds.make_env import make_env
 
-ALGORITHMS = {"VPG": VPG}
+ALGORITHMS = {"VPG": VPG, "TRPO": TRPO}
 FORMAT = 1
 
 

@@ -31,6 +31,10 @@ class Categorical:
         # log π(a) = logits_a − log Σ_b exp(logits_b)
         self.log_probs = torch.log_softmax(logits, dim=-1)
 
+    def detach(self):
+        """The same distribution as a constant."""
+        return Categorical(self.logits.detach())
+
     @property
     def probs(self):
         """(…, n) probabilities."""
@@ -146,6 +150,10 @@ class DiagonalGaussian:
             )
         self.mean = mean
         self.log_std = log_std
+
+    def detach(self):
+        """The same distribution as a constant."""
+        return DiagonalGaussian(self.mean.detach(), self.log_std.detach())
 
     @staticmethod
     def noise(generator, shape, dtype=torch.float32):

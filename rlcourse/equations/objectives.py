@@ -1,4 +1,4 @@
-"""Losses to minimise. Each reduces over the last axis: a batch (B,) gives a scalar, a population (R, B) gives R losses."""
+"""Losses to minimise and objectives to maximise. Each reduces over the last axis: (B,) gives a scalar, (R, B) gives R losses."""
 
 from rlcourse.equations.arguments import check_tensors
 
@@ -23,6 +23,30 @@ def policy_gradient_loss(log_prob, advantage):
     check_tensors(log_prob=log_prob, advantage=advantage)
     # L = −(1/B) Σ_i log π(a_i | s_i) Â_i
     return -(log_prob * advantage.detach()).mean(-1)
+
+
+def surrogate_objective(log_prob, old_log_prob, advantage):
+    """Importance-sampled advantage of the new policy on states and actions of the old one; to be maximised.
+
+        L = (1/B) Σ_i ρ_i Â_i,   ρ_i = π_θ(a_i | s_i) / π_old(a_i | s_i)        i = 1 … B
+
+    At θ = θ_old its gradient is minus that of policy_gradient_loss. Actions are reweighted, states are not.
+
+    Args:
+        log_prob: (…, B) tensor under the new policy, with gradient.
+        old_log_prob, advantage: (…, B) tensors. Constants: detached here.
+
+    Returns:
+        (…) objective, in units of the advantage.
+
+    Raises:
+        TypeError: an argument is no tensor. ValueError: shapes differ (for example (B,) with (B, 1)), or the batch is empty.
+
+    Reference: Schulman et al. (2015a), eq. 14.
+    """
+    check_tensors(log_prob=log_prob, old_log_prob=old_log_prob, advantage=advantage)
+    # L = (1/B) Σ_i exp(log π_θ − log π_old)_i Â_i
+    return ((log_prob - old_log_prob.detach()).exp() * advantage.detach()).mean(-1)
 
 
 def value_loss(values, targets):

@@ -38,8 +38,8 @@ FAULTS = [
     ),
     (
         "losses of the runs averaged",
-        "torch.autograd.grad(loss.sum(), leaves)",
-        "torch.autograd.grad(loss.mean(), leaves)",
+        "torch.autograd.grad(loss.sum(), self._leaves[part])",
+        "torch.autograd.grad(loss.mean(), self._leaves[part])",
         "With many runs gradients look small; clipping acts late.",
     ),
     (
@@ -55,7 +55,7 @@ FAULTS = [
         "torch.where(bad[:, None], self.parameters, self.parameters)",
         "A NaN run feeds NaN actions to its environments.",
     ),
-    ("non-finite gradients pass", "gradient = torch.where(finite[:, None], gradient, 0.0)", "pass", "NaN enters the moments."),
+    ("non-finite gradients pass", "gradient = torch.where(finite, gradient, 0.0)", "pass", "NaN enters the moments."),
     (
         "all runs draw the same noise",
         "for g in self.noise_generators], 1)",

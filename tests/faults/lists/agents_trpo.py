@@ -1,0 +1,54 @@
+MODULE = "rlcourse.agents.trpo"
+TESTS = ["tests/agents/test_trpo.py"]
+FAULTS = [
+    (
+        "full step always applied",
+        "step.step, search.fraction)",
+        "step.step, 1.0)",
+        "KL exceeds the limit and the return collapses now and then.",
+    ),
+    (
+        "old distribution not detached",
+        "old = agent.policy(batch.obs).detach()",
+        "old = agent.policy(batch.obs)",
+        "The first gradient of the KL is wrong, or training stops with an error.",
+    ),
+    ("line search ignores the limit", "evaluate, self.max_kl, back", "evaluate, 1e9, back", "KL exceeds the limit."),
+    (
+        "KL in the other direction",
+        "old.kl(policy)",
+        "policy.kl(old)",
+        "The limit holds for another quantity than reported.",
+    ),
+    (
+        "advantages not normalised",
+        "normalize_advantages(batch.advantage)",
+        "batch.advantage",
+        "The improvement depends on the scale of rewards.",
+    ),
+    (
+        "gamma and lambda swapped",
+        "self.gamma, self.gae_lambda)",
+        "self.gae_lambda, self.gamma)",
+        "The critic learns returns of another discount.",
+    ),
+    (
+        "gradient descent on the objective",
+        "agent.policy_gradient(objective)",
+        "-agent.policy_gradient(objective)",
+        "The line search refuses nearly every step.",
+    ),
+    (
+        "improvement over zero",
+        "return new_objective - objective, kl",
+        "return new_objective, kl",
+        "The reported improvement is off.",
+    ),
+    ("damping forgotten", "self.cg_damping, parameters", "0.0, parameters", "cg_damping changes nothing."),
+    (
+        "predicted improvement of the full step",
+        "step.predicted_improvement * search.fraction",
+        "step.predicted_improvement",
+        "Predictions look too optimistic after backtracking.",
+    ),
+]

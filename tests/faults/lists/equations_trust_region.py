@@ -1,0 +1,70 @@
+MODULE = "rlcourse.equations.trust_region"
+TESTS = ["tests/equations/test_trust_region.py"]
+FAULTS = [
+    ("nothing detached", "new.detach().kl(new)", "new.kl(new)", "The Fisher product is identically zero."),
+    (
+        "damping forgotten",
+        "_flat(hessian_v, lead) + damping * v",
+        "_flat(hessian_v, lead)",
+        "Conjugate gradient meets a singular matrix.",
+    ),
+    ("damping with the wrong sign", "+ damping * v", "- damping * v", "Conjugate gradient meets negative curvature."),
+    ("sum instead of mean over states", ".kl(new).mean(-1)", ".kl(new).sum(-1)", "Steps shrink with the batch size."),
+    ("alpha upside down", "rr / curvature, 0.0)", "curvature / rr, 0.0)", "The residual grows."),
+    ("directions not conjugate", "r + rr_new / torch.where(rr > 0, rr, 1.0) * p", "r", "Steepest descent: many more iterations."),
+    ("beta upside down", "rr_new / torch.where(rr > 0, rr, 1.0)", "torch.where(rr > 0, rr, 1.0) / rr_new", "The residual grows."),
+    (
+        "absolute tolerance",
+        "going = rr > rel_tol**2 * start",
+        "going = rr > 1e-10",
+        "Small gradients stop at once: the plain gradient's direction.",
+    ),
+    ("tolerance not squared", "rel_tol**2 * start", "rel_tol * start", "Conjugate gradient stops too early."),
+    (
+        "negative curvature goes on",
+        "if not (curvature[going] > 0).all():",
+        "if False:",
+        "The quadratic grows instead of falling, silently.",
+    ),
+    ("residual not updated", "r = r - alpha * product", "r = r - alpha * p", "The solution is not one."),
+    (
+        "small right-hand sides not scaled",
+        "return b / size, size",
+        "return b, torch.ones_like(size)",
+        "Tiny gradients give a zero or NaN step.",
+    ),
+    (
+        "factor 2 dropped",
+        "(2 * limit / curvature).sqrt()",
+        "(limit / curvature).sqrt()",
+        "Each step uses half of the KL that it may.",
+    ),
+    (
+        "no square root",
+        "(2 * limit / curvature).sqrt(), 0.0)",
+        "(2 * limit / curvature), 0.0)",
+        "Steps are far too short or too long.",
+    ),
+    (
+        "multiplier without the factor 2",
+        "(curvature / (2 * limit)).sqrt()",
+        "(curvature / limit).sqrt()",
+        "The price of the limit is wrong by √2.",
+    ),
+    (
+        "predicted KL without the half",
+        "0.5 * scale**2 * curvature",
+        "scale**2 * curvature",
+        "The predicted KL is twice the limit.",
+    ),
+    ("limit not checked", "& (kl <= max_kl)", "", "Steps far outside the trust region are accepted."),
+    ("improvement not checked", "& (improvement > 0)", "", "Steps that make things worse are accepted."),
+    ("no change counts as improvement", "(improvement > 0)", "(improvement >= 0)", "A zero step is reported as accepted."),
+    (
+        "accepted runs go on shrinking",
+        "trial = torch.where(found.accepted < 0, trial, found.fraction)",
+        "trial = torch.full_like(found.fraction, trial)",
+        "Runs that were accepted early are moved again.",
+    ),
+    ("last good candidate wins", "good = (found.accepted < 0) & ", "good = ", "Shorter steps than allowed are taken."),
+]
