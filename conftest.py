@@ -32,6 +32,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    if not getattr(config.option, "nbval_sanitize_with", True):  # absolute, so that pytest may be started in any folder
+        config.option.nbval_sanitize_with = str(ROOT / "tests" / "sanitize.cfg")
     if not hasattr(config, "workerinput"):  # not in the workers of xdist
         config.pluginmanager.register(FullReport(config), "full_report")
 
