@@ -6,11 +6,11 @@ Names are loaded when first used, so `from rlcourse.classroom import compare` do
 from importlib import import_module
 
 _HOME = {
-    "new_figure": "figures", "show": "figures", "learning_curve": "figures", "layout_faults": "figures", "style": "figures",
+    "new_figure": "figures", "show": "figures", "layout_faults": "figures", "style": "figures",
     "PALETTE": "figures", "MARKERS": "figures", "LINESTYLES": "figures",
     "explore": "explorer", "three_settings": "explorer", "slider": "controls", "choice": "controls", "toggle": "controls",
     "compare": "checks", "within_standard_errors": "checks",
-    "LiveCurve": "live",
+    "learning_curve": "curves", "LiveCurve": "live",
 }  # fmt: skip
 __all__ = sorted(_HOME)
 

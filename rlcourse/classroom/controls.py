@@ -114,8 +114,8 @@ class Choice:
         if self.box:
             one = widgets.Checkbox(value=self.value, description=self.label, indent=False, tooltip=self.label)
         else:
-            one = widgets.Dropdown(options=self.options, value=self.value, description=self.label, tooltip=self.label,
-                                   style={"description_width": label_width}, layout=widgets.Layout(width="max-content"))  # fmt: skip
+            one = widgets.Dropdown(options=self.options, value=self.value, description=self.label, tooltip=self.label)
+            one.style.description_width, one.layout.width = label_width, "max-content"
         return widgets.HBox([one]).add_class("rlcourse-control"), one
 
     def tidy(self, value):

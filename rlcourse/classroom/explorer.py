@@ -82,7 +82,10 @@ class View:
 
     def frame(self, values):
         data = self.compute(**values)
-        sentence = check_alt(f"{self.title}, {self.settings(values)}: {self.describe(data, **values)}")
+        finding = self.describe(data, **values)
+        if not isinstance(finding, str) or not finding.strip():
+            raise ValueError(f"describe must return the finding in a sentence, got {finding!r}")
+        sentence = check_alt(f"{self.title}, {self.settings(values)}: {finding}")
         with style():
             self.update(data)
             return self.painter.paint(), sentence
@@ -178,7 +181,7 @@ class Explorer(widgets.VBox):
         return f'<div style="{place}"></div>', line
 
     def _draw_ahead(self, values, moved=None, direction=1):
-        """Draw the likely next positions while the kernel is idle: of the control that was moved, after a rest of the others too."""
+        """Draw likely next positions while the kernel is idle: of the control that moved; after a rest, of the others too."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -244,6 +247,10 @@ def three_settings(settings, *, title, compute, draw, describe, controls, size=S
         columns: 3 puts them side by side, 1 one below the other; `size` is that of one row.
         The rest as for `explore`.
     """
+    unknown = {name for setting in settings for name in setting} - set(controls)
+    if unknown or not settings:
+        got = sorted(unknown) or settings
+        raise ValueError(f"settings needs at least one dict and the names {', '.join(controls)}; got {got}")
     rows = -(-len(settings) // columns)
     with style():
         fig = Figure(figsize=(size[0], size[1] * rows), dpi=DPI, layout="constrained")

@@ -15,7 +15,7 @@ import sys
 import threading
 from base64 import b64encode
 from contextlib import contextmanager
-from itertools import combinations, cycle
+from itertools import combinations
 
 import numpy as np
 from matplotlib import rc_context
@@ -24,7 +24,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
 from matplotlib.text import Text
-from matplotlib.ticker import EngFormatter
 from PIL import Image
 
 # Okabe and Ito's colours, told apart with every common kind of colour blindness; the palest three come last.
@@ -135,9 +134,8 @@ class Picture:
 
     def __init__(self, png, alt, width=WIDTH, text=None, live=True):
         self.png, self.alt, self.width, self.text = png, alt, width, text or alt
-        self.live = (
-            live and "JPY_SESSION_NAME" in os.environ
-        )  # a person at JupyterLab, whose view of image/png drops the alt text
+        # A person at JupyterLab gets HTML, because JupyterLab's own view of image/png drops the alt text.
+        self.live = live and "JPY_SESSION_NAME" in os.environ
 
     def __repr__(self):
         return self.text
@@ -202,9 +200,9 @@ def _drawn(fig):
     drawn = [artist for number, artist in enumerate(artists) if str(number) in renderer.seen]
     for artist, gid in zip(artists, old, strict=True):
         artist.set_gid(gid)
-    is_text = [isinstance(artist, Text) for artist in drawn]
-    texts = [a for a, text in zip(drawn, is_text, strict=True) if text and a.get_text().strip()]
-    return texts, [a for a, text in zip(drawn, is_text, strict=True) if not text], renderer
+    texts = [artist for artist in drawn if isinstance(artist, Text) and artist.get_text().strip()]
+    inside = [text for text in texts if not _clip(text) or text.get_window_extent(renderer).overlaps(_clip(text))]
+    return inside, [artist for artist in drawn if isinstance(artist, Legend)], renderer
 
 
 def layout_faults(fig):
@@ -226,10 +224,8 @@ def layout_faults(fig):
         if points < MIN_POINTS:
             least = text.get_fontsize() * MIN_POINTS / points
             faults.append(f"{name} is {text.get_fontsize():.3g} pt, too small: use {least:.3g} pt or more")
-        if not _inside(box, fig.bbox):
-            faults.append(f"{name} is clipped at the edge of the figure")
-        elif text.get_clip_on() and text.axes is not None and box.overlaps(text.axes.bbox) and not _inside(box, text.axes.bbox):
-            faults.append(f"{name} is clipped at the edge of its axes")
+        if not _inside(box, _clip(text) or fig.bbox):
+            faults.append(f"{name} is clipped at the edge of {'its axes' if _clip(text) else 'the figure'}")
     for (i, one), (j, other) in combinations(enumerate(texts), 2):
         slanted = one.get_rotation() % 90 and other.get_rotation() % 90  # boxes of slanted texts overlap where the texts do not
         if boxes[i].overlaps(boxes[j]) and not slanted:
@@ -251,6 +247,11 @@ def _inked(text, renderer):
     return box.padded(-1.0, -spare) if upright else box.padded(-spare, -1.0)
 
 
+def _clip(text):
+    """The box beyond which a text is not drawn, or None. (`clip_on` is also set where there is nothing to clip at.)"""
+    return text.get_clip_box() if text.get_clip_on() else None
+
+
 def _inside(box, frame, slack=1.0):
     return (box.x0 >= frame.x0 - slack and box.y0 >= frame.y0 - slack and box.x1 <= frame.x1 + slack
             and box.y1 <= frame.y1 + slack)  # fmt: skip
@@ -259,74 +260,3 @@ def _inside(box, frame, slack=1.0):
 def _name(text):
     words = " ".join(text.get_text().split())
     return f"“{words[:40]}{'…' if len(words) > 40 else ''}”"
-
-
-def learning_curve(
-    result, *, threshold=None, labels=None, name="mean_return", ylabel="mean return of recent episodes", title=None, size=SIZE
-):
-    """Learning curves: every seed a thin line, their median a thick one, one colour and line style per setting.
-
-    Args:
-        result: a TrainingResult, or its history (name -> array (R, iterations)).
-        threshold: height of a dashed line for "solved", if any.
-        labels: one name per setting for the legend.
-        name: which entry of the history is drawn against `env_steps`.
-        ylabel, title: texts of the picture.
-        size: inches.
-
-    Returns:
-        Figure, to be handed to `show`.
-    """
-    history = getattr(result, "history", result)
-    fig, ax = new_figure(size=size)
-    Curves(ax, _groups(getattr(result, "runs", None), len(history[name])), labels, threshold, ylabel, title).update(history, name)
-    return fig
-
-
-def _groups(runs, count):
-    """Rows of each setting: {setting: [run, …]} in order of appearance; without records all rows are one setting."""
-    groups = {}
-    for row in range(count):
-        groups.setdefault(repr(runs[row].setting) if runs is not None else "", []).append(row)
-    return list(groups.values())
-
-
-class Curves:
-    """The lines of `learning_curve` on given axes, kept and updated: the live curve and the final picture are one."""
-
-    def __init__(self, ax, groups, labels=None, threshold=None, ylabel="mean return of recent episodes", title=None):
-        if labels is not None and len(labels) != len(groups):
-            raise ValueError(f"labels has {len(labels)} names for {len(groups)} settings: give one per setting")
-        self.ax, self.groups, self.seeds, self.medians = ax, groups, {}, []
-        for colour, dashes, rows, label in zip(cycle(PALETTE.values()), cycle(LINESTYLES), groups, labels or cycle([None])):
-            for row in rows:
-                (self.seeds[row],) = ax.plot([], [], color=colour, linestyle="-", linewidth=1, alpha=0.55)
-            text = f"{label or 'median'} ({len(rows)} seeds)" if len(rows) > 1 else label
-            self.medians += ax.plot([], [], color=colour, linestyle=dashes, linewidth=2.6, label=text)
-        if threshold is not None:
-            ax.axhline(threshold, color=PALETTE["black"], linestyle=(0, (2, 2)), linewidth=1.4, label=f"threshold {threshold:g}")
-        ax.set(xlabel="environment steps per run", ylabel=ylabel)
-        if title:
-            ax.set_title(title)
-        ax.xaxis.set_major_formatter(EngFormatter(sep=""))
-        if len(groups) > 1 or threshold is not None or len(groups[0]) > 1:
-            ax.legend(loc="upper left" if threshold is None else "lower right")
-
-    def update(self, history, name="mean_return"):
-        """Set the lines to history[name] against history["env_steps"], both (R, iterations)."""
-        steps, values = np.asarray(history["env_steps"], float), np.asarray(history[name], float)
-        for row, line in self.seeds.items():
-            line.set_data(steps[row], values[row])
-        for rows, line in zip(self.groups, self.medians, strict=True):
-            line.set_data(*_median(steps[rows], values[rows]))
-        self.ax.relim()
-        self.ax.autoscale_view()
-
-
-def _median(steps, values):
-    """Median over the seeds that have a value; seeds that counted steps differently are read at the first one's steps."""
-    grid = steps[0]
-    if (steps != grid).any():
-        values = np.array([np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in zip(steps, values, strict=True)])
-    some = np.isfinite(values).any(axis=0)
-    return grid[some], np.nanmedian(values[:, some], axis=0)

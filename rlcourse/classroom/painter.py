@@ -1,13 +1,14 @@
 """Draw a figure again and again, fast: what has not changed is kept as pixels.
 
-Most of matplotlib's time goes into ticks, tick labels and grids. They lie below everything else in an axes, so they are drawn once
-and kept until a limit, a label or a tick rule changes; a new frame is that background with the other artists drawn on top.
-The pixels are those of `canvas.draw()`: the first frame that uses a background is compared with it, and a figure for which they
-differ (something lies below its grid, say) is drawn in full from then on.
+Most of matplotlib's time goes into ticks, tick labels and grids. They lie below everything else in an axes, so they are
+drawn once and kept until a limit, a label or a tick rule changes; a new frame is that background with the rest on top.
+The pixels are those of `canvas.draw()`. A figure in which something lies below the grid (an image, unless it gets zorder=1) or
+axes overlap is drawn in full each time; so is one whose first frame here differs from a full drawing.
 """
 
 import struct
 import zlib
+from itertools import combinations
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -26,10 +27,10 @@ def fast_png(pixels):
         b"IDAT": zlib.compress(rows.data, 1),
         b"IEND": b"",
     }
-    parts = [
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks.items()
-    ]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+    png = b"\x89PNG\r\n\x1a\n"
+    for kind, data in chunks.items():
+        png += struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return png
 
 
 class Painter:
@@ -46,7 +47,7 @@ class Painter:
                 self.canvas.draw()
                 self.placed = True
                 self.fig.set_layout_engine("none")
-            elif self.trusted is False or any(type(ax).draw is not Axes.draw for ax in self.fig.axes):
+            elif self.trusted is False or not _in_layers(self.fig):
                 self.canvas.draw()
             else:
                 self._paint_on_background()
@@ -59,8 +60,7 @@ class Painter:
             locator = ax.get_axes_locator()
             ax.apply_aspect(locator(ax, renderer) if locator else None)
         signature = [_signature(ax) for ax in axes]
-        kept = self.background is not None and signature == self.signature
-        if kept:
+        if self.background is not None and signature == self.signature:
             self.canvas.restore_region(self.background)
         else:
             renderer.clear()
@@ -75,10 +75,20 @@ class Painter:
         for artist in self.fig.get_children():
             if artist is not self.fig.patch and artist not in self.fig.axes:
                 artist.draw(renderer)
-        if kept and self.trusted is None:
+        if self.trusted is None:
             fast = np.array(self.canvas.buffer_rgba())
             self.canvas.draw()
             self.trusted = np.array_equal(fast, np.asarray(self.canvas.buffer_rgba()))
+
+
+def _in_layers(fig):
+    """Whether all axes can be drawn first without data, then the data on top."""
+    boxes = [ax.bbox for ax in fig.axes]
+    return (
+        all(type(ax).draw is Axes.draw for ax in fig.axes)
+        and not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+        and all(artist.zorder >= axis.zorder for ax in fig.axes for artist in _above(ax) for axis in (ax.xaxis, ax.yaxis))
+    )
 
 
 def _below(ax):
@@ -100,11 +110,5 @@ def _signature(ax):
          axis.label.get_text(), axis.label.get_color(), axis.label.get_position(), axis.get_inverted())
         for axis in (ax.xaxis, ax.yaxis)
     ]  # fmt: skip
-    return [
-        *rules,
-        ax.viewLim.get_points().tolist(),
-        ax.get_position().bounds,
-        ax.axison,
-        ax.get_frame_on(),
-        ax.patch.get_facecolor(),
-    ]
+    box = [ax.viewLim.get_points().tolist(), ax.get_position().bounds]
+    return [*rules, *box, ax.axison, ax.get_frame_on(), ax.patch.get_facecolor()]

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync")  # fmt: skip
 KERNEL_IDLE = "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
+CELLS = "window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells"
 # Done when no cell waits, the kernel is idle, and every code cell with text has an execution count.
 ALL_RAN = """() => {
     const panel = window.jupyterapp.shell.currentWidget;
@@ -35,14 +36,15 @@ def jupyterlab(folder, root=None):
     places = {"CONFIG_DIR": "config", "DATA_DIR": "data", "RUNTIME_DIR": "runtime"}
     env = os.environ | {f"JUPYTER_{name}": str(folder / place) for name, place in places.items()}
     env |= {"JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces")}
-    env |= {
-        "PYTHONUTF8": "1",
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-    }
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", "--ServerApp.port_retries=0", "--ip=127.0.0.1",
-               "--allow-root", f"--IdentityProvider.token={token}", "--LabApp.expose_app_in_browser=True",
-               f"--ServerApp.root_dir={root or ROOT}"]  # fmt: skip
+    env |= {"PYTHONUTF8": "1", "OMP_NUM_THREADS": "1"}
+    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    options = ["--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"]
+    options += [
+        f"--IdentityProvider.token={token}",
+        f"--ServerApp.root_dir={root or ROOT}",
+        "--LabApp.expose_app_in_browser=True",
+    ]
+    command = [sys.executable, "-m", "jupyterlab", *options]
     log = folder / "server.log"
     with open(log, "wb") as file:
         server = subprocess.Popen(command, env=env, stdout=file, stderr=subprocess.STDOUT)
@@ -120,23 +122,21 @@ class Lesson:
         self.page.wait_for_function(ALL_RAN, timeout=seconds * 1000)
 
     def outputs(self):
-        """All outputs of the notebook as stored in the page's model (cells out of view are not in the DOM)."""
+        """All outputs as the page's model has them (cells out of view are not in the DOM)."""
         return self.page.evaluate(
-            "() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.flatMap(c => c.outputs ?? []).map(o => "
-            "({type: o.output_type, name: o.name, text: [o.text ?? o.evalue ?? ''].flat().join('')}))"
+            f"() => {CELLS}.flatMap(c => c.outputs ?? [])"
+            ".map(o => ({type: o.output_type, name: o.name, text: [o.text ?? o.evalue ?? ''].flat().join('')}))"
         )
 
     def reveal(self, cell):
         """Scroll to cell number `cell`, so that JupyterLab puts it into the page."""
-        self.page.evaluate(
-            "i => { const n = window.jupyterapp.shell.currentWidget.content; n.activeCellIndex = i; return n.scrollToItem(i, 'start'); }",
-            cell,
-        )
+        notebook = "window.jupyterapp.shell.currentWidget.content"
+        self.page.evaluate(f"i => {{ {notebook}.activeCellIndex = i; return {notebook}.scrollToItem(i, 'start'); }}", cell)
 
     def explorers(self):
         """The widgets made by `explore`, one after the other, each scrolled into the page."""
         cells = self.page.evaluate(
-            "() => window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells.flatMap((c, i) => (c.outputs ?? [])"
+            f"() => {CELLS}.flatMap((c, i) => (c.outputs ?? [])"
             ".some(o => o.data && 'application/vnd.jupyter.widget-view+json' in o.data) ? [i] : [])"
         )
         for cell in cells:

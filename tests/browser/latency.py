@@ -2,8 +2,8 @@
 
     python tests/browser/latency.py notebooks/01_policy_gradient_theorem.ipynb [presses]
 
-A press is one arrow key on a focused slider, 60 by default, there and back so that half of the positions were seen before; the
-picture counts as changed in the first animation frame that has the new one decoded. Between presses there is a pause of 60 ms.
+A press is one arrow key on a focused slider, 60 by default, there and back, so that half of the positions were seen
+before. The picture counts as changed in the first animation frame that has the new one; then there is a pause of 60 ms.
 A frame without a picture is blank; a jump is a move of anything below the widget, in pixels.
 """
 
