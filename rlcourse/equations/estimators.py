@@ -109,6 +109,81 @@ def gae(rewards, values, next_values, terminated, truncated, gamma, gae_lambda):
     return restore(advantages), restore(value_targets)
 
 
+def n_step_advantages(rewards, values, next_values, terminated, truncated, gamma, n):
+    """Advantages that look n steps ahead and trust the critic for the rest; fewer steps where the piece ends before.
+
+        Ĝ^(1)_t = r_t + γ (1 − terminated_t) V(s_{t+1})
+        Ĝ^(k)_t = r_t + γ Ĝ^(k−1)_{t+1}   where the piece goes on after step t, else Ĝ^(1)_t        k = 2 … n
+        Â^(n)_t = Ĝ^(n)_t − V(s_t)
+
+    n = 1 gives the TD residuals; n ≥ T gives the return of the whole piece, minus V.
+
+    Args:
+        rewards, values, next_values, terminated, truncated, gamma: as gae.
+        n: whole number ≥ 1, steps ahead.
+
+    Returns:
+        (T, …) advantages, like rewards.
+
+    Raises:
+        TypeError: n is no whole number; otherwise as gae. ValueError: n < 1; otherwise as gae.
+
+    Reference: Schulman et al. (2016), eq. 11–14 (their infinite horizon, without flags); Sutton and Barto (2018), eq. 7.1.
+    """
+    if isinstance(n, bool) or not isinstance(n, int | np.integer):
+        raise TypeError(f"n must be a whole number of steps, not {n!r}.")
+    if n < 1:
+        raise ValueError(f"n must be at least 1 step, but is {n}.")
+    (r, v, v_next), (terminated, truncated), restore = _as_numpy(
+        {"rewards": rewards, "values": values, "next_values": next_values}, {"terminated": terminated, "truncated": truncated}
+    )
+    gamma = per_run("gamma", gamma, r[0], 0.0, 1.0)
+    goes_on = ~(terminated | truncated)[:-1]
+    # Ĝ^(1)_t = r_t + γ (1 − terminated_t) V(s_{t+1})
+    one_step = r + gamma * np.where(terminated, 0, v_next)
+    returns = one_step
+    for _ in range(min(n, len(r)) - 1):
+        # Ĝ^(k)_t = r_t + γ Ĝ^(k−1)_{t+1}
+        longer = np.where(goes_on, r[:-1] + gamma * returns[1:], one_step[:-1])
+        returns = np.concatenate([longer, one_step[-1:]])
+    # Â^(n)_t = Ĝ^(n)_t − V(s_t)
+    return restore(returns - v)
+
+
+def lambda_returns(rewards, next_values, terminated, truncated, gamma, gae_lambda):
+    """Returns that mix all numbers of steps ahead, the weights falling as λ^k: what a critic may regress on.
+
+        G^λ_t = r_t + γ (1 − terminated_t) [(1 − λ) V(s_{t+1}) + λ G^λ_{t+1}]      if the piece goes on after step t
+        G^λ_t = r_t + γ (1 − terminated_t) V(s_{t+1})                              if it ends there       t = T−1 … 0
+
+    Wherever next_values_t is values_{t+1} while a piece goes on, this is the value target of gae, Â_t + V(s_t). λ = 0 is the
+    one-step target, λ = 1 the discounted return, bootstrapped at a cut. The last row always ends.
+
+    Args:
+        rewards, next_values, terminated, truncated, gamma, gae_lambda: as gae.
+
+    Returns:
+        (T, …) targets, like rewards.
+
+    Raises:
+        TypeError, ValueError: as gae.
+
+    Reference: Sutton and Barto (2018), eq. 12.20 with constant λ and γ (they write the reward with index t+1).
+    """
+    (r, v_next), (terminated, truncated), restore = _as_numpy(
+        {"rewards": rewards, "next_values": next_values}, {"terminated": terminated, "truncated": truncated}
+    )
+    gamma = per_run("gamma", gamma, r[0], 0.0, 1.0)
+    gae_lambda = per_run("gae_lambda", gae_lambda, r[0], 0.0, 1.0)
+    ends = terminated | truncated
+    ends[-1] = True
+    # (1 − terminated_t) V(s_{t+1}), of which 1 − λ counts where the piece goes on
+    bootstrap = np.where(terminated, 0, v_next)
+    terms = r + gamma * np.where(ends, bootstrap, (1 - gae_lambda) * bootstrap)
+    # G^λ_t = terms_t + γ λ G^λ_{t+1}  if the piece goes on
+    return restore(_sum_backwards(terms, gamma * gae_lambda, ends))
+
+
 def normalize_advantages(advantages, mask=None):
     """Advantages shifted to mean 0 and scaled to standard deviation 1, over the last axis.
 

@@ -1,16 +1,22 @@
 """Estimators: numbers by hand, identities, SciPy and Gymnasium as independent engines, worlds with known values."""
 
+from fractions import Fraction
+
 import gymnasium
 import numpy as np
 import pytest
 import scipy.signal
 import scipy.stats
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rlcourse.equations.estimators import (
     discounted_returns,
     explained_variance,
     gae,
+    lambda_returns,
+    n_step_advantages,
     normalize_advantages,
     td_residuals,
     valid_rows,
@@ -23,6 +29,14 @@ def random_batch(seed, shape=(12, 3), rate=0.2):
     """Rewards, values, next_values, terminated, truncated with all kinds of ends, both flags at once among them."""
     rng = np.random.default_rng(seed)
     return *(rng.standard_normal(shape) for _ in range(3)), *(rng.random(shape) < rate for _ in range(2))
+
+
+def chained(batch):
+    """The batch with next_values_t = values_{t+1} wherever a piece goes on, as in data from an environment."""
+    rewards, values, next_values, terminated, truncated = batch
+    next_values = next_values.copy()
+    next_values[:-1] = np.where((terminated | truncated)[:-1], next_values[:-1], values[1:])
+    return rewards, values, next_values, terminated, truncated
 
 
 def one_column_batch():
@@ -47,10 +61,32 @@ def test_gae_by_hand():
     assert value_targets.tolist() == [4.0, 7.0, 3.0]
 
 
+def test_n_step_advantages_by_hand():
+    """Five rows: goes on, goes on, truncated (final value 8), goes on, terminated (next value is a decoy)."""
+    rewards, values, next_values = np.array([1.0, 2, 3, 4, 5]), np.array([9.0, 4, 2, 6, 1]), np.array([4.0, 2, 8, 1, 77])
+    terminated, truncated = np.array([0, 0, 0, 0, 1], bool), np.array([0, 0, 1, 0, 0], bool)
+    batch = (rewards, values, next_values, terminated, truncated, 0.5)
+    # 1 + ½·4 − 9,  2 + ½·2 − 4,  3 + ½·8 − 2,  4 + ½·1 − 6,  5 − 1
+    assert n_step_advantages(*batch, 1).tolist() == [-6.0, -1.0, 5.0, -1.5, 4.0]
+    # 1 + ½·2 + ¼·2 − 9,  2 + ½·3 + ¼·8 − 4,  as before,  4 + ½·5 − 6,  as before
+    assert n_step_advantages(*batch, 2).tolist() == [-6.5, 1.5, 5.0, 0.5, 4.0]
+    # 1 + ½·2 + ¼·3 + ⅛·8 − 9, the rest as before: every piece is used up
+    for n in (3, 4, 1000):
+        assert n_step_advantages(*batch, n).tolist() == [-5.25, 1.5, 5.0, 0.5, 4.0]
+
+
+def test_lambda_returns_by_hand():
+    rewards, _, next_values, terminated, truncated = one_column_batch()
+    # 1 + ½(½·5 + ½·7),  2 + ½·10 (cut: no mixing),  3
+    assert lambda_returns(rewards, next_values, terminated, truncated, 0.5, 0.5).tolist() == [4.0, 7.0, 3.0]
+
+
 def test_termination_wins_where_both_flags_are_set():
     rewards, values, next_values, terminated, truncated = one_column_batch()
     both = gae(rewards, values, next_values, terminated, truncated | terminated, 0.5, 0.5)
     assert both[0].tolist() == [0.0, 2.0, -3.0]
+    assert n_step_advantages(rewards, values, next_values, terminated, truncated | terminated, 0.5, 9)[2] == -3.0
+    assert lambda_returns(rewards, next_values, terminated, truncated | terminated, 0.5, 0.5)[2] == 3.0
 
 
 def test_discounted_returns_by_hand():
@@ -120,6 +156,91 @@ def test_a_batch_equals_its_pieces(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("n", [1, 2, 5, 100])
+def test_n_step_advantages_are_sums_of_residuals(seed, n):
+    batch = chained(random_batch(seed))
+    delta, ends = td_residuals(*batch[:4], 0.9), batch[3] | batch[4]
+    for t, env in np.ndindex(delta.shape):
+        steps = min(n, [*np.flatnonzero(ends[t:-1, env]), len(ends) - 1 - t][0] + 1)
+        telescoped = sum(0.9**j * delta[t + j, env] for j in range(steps))
+        assert n_step_advantages(*batch, 0.9, n)[t, env] == pytest.approx(telescoped, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_n_steps_end_where_lambda_does(seed):
+    """One step is λ = 0, all steps are λ = 1."""
+    batch = chained(random_batch(seed))
+    np.testing.assert_allclose(n_step_advantages(*batch, 0.9, 1), gae(*batch, 0.9, 0.0)[0], atol=1e-14)
+    np.testing.assert_allclose(n_step_advantages(*batch, 0.9, 12), gae(*batch, 0.9, 1.0)[0], atol=1e-12)
+
+
+@pytest.mark.parametrize("gae_lambda", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_lambda_returns_are_the_value_targets(seed, gae_lambda):
+    batch = chained(random_batch(seed))
+    targets = lambda_returns(batch[0], *batch[2:], 0.9, gae_lambda)
+    np.testing.assert_allclose(targets, gae(*batch, 0.9, gae_lambda)[1], atol=1e-12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), steps=st.integers(1, 12), envs=st.integers(1, 3))
+def test_any_batch_equals_its_pieces(data, steps, envs):
+    """Whatever the flags: what is estimated for an episode does not depend on what lies beside, before or behind it."""
+    flags = st.lists(st.booleans(), min_size=steps * envs, max_size=steps * envs)
+    terminated, truncated = (np.array(data.draw(flags)).reshape(steps, envs) for _ in range(2))
+    numbers = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1))).standard_normal((3, steps, envs))
+    gamma, gae_lambda = data.draw(st.floats(0, 1)), data.draw(st.floats(0, 1))
+    n = data.draw(st.integers(1, steps + 2))
+    batch = (*numbers, terminated, truncated)
+
+    def estimates(batch):
+        by_lambda = lambda_returns(batch[0], *batch[2:], gamma, gae_lambda)
+        return *gae(*batch, gamma, gae_lambda), n_step_advantages(*batch, gamma, n), by_lambda
+
+    for env in range(envs):
+        last = np.flatnonzero((terminated | truncated)[:-1, env]) + 1
+        pieces = [estimates([x[piece, env] for x in batch]) for piece in np.split(np.arange(steps), last)]
+        for whole, apart in zip(estimates(batch), zip(*pieces, strict=True), strict=True):
+            np.testing.assert_array_equal(whole[:, env], np.concatenate(apart))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.floats(0, 1), st.floats(0, 1), st.booleans())
+def test_any_piece_is_a_linear_filter_run_backwards(seed, steps, gamma, gae_lambda, last_terminates):
+    rewards, values, next_values = np.random.default_rng(seed).standard_normal((3, steps))
+    terminated = np.zeros(steps, bool)
+    terminated[-1] = last_terminates
+    delta = rewards + gamma * ~terminated * next_values - values
+    filtered = scipy.signal.lfilter([1.0], [1.0, -gamma * gae_lambda], delta[::-1])[::-1]
+    advantages, targets = gae(rewards, values, next_values, terminated, np.zeros(steps, bool), gamma, gae_lambda)
+    np.testing.assert_allclose(advantages, filtered, atol=1e-11)
+    np.testing.assert_allclose(targets, filtered + values, atol=1e-11)
+
+
+@pytest.mark.parametrize("gae_lambda", [Fraction(0), Fraction(1, 3), Fraction(9, 10), Fraction(1)])
+def test_the_finite_mixture_in_exact_fractions(gae_lambda):
+    """Five rows cut by the batch: Σ_k weight_k Â^(k) with the last weight λ^{T−1−t}, without any rounding."""
+    gamma, rewards, values = Fraction(9, 10), [1, -2, 3, 0, 2], [2, 1, -1, 3, 1, 4]
+    steps = len(rewards)
+
+    def k_step(t, k):
+        return sum(gamma**j * rewards[t + j] for j in range(k)) + gamma**k * values[t + k] - values[t]
+
+    def mixture(t):
+        left = steps - t
+        first = sum((1 - gae_lambda) * gae_lambda ** (k - 1) * k_step(t, k) for k in range(1, left))
+        return first + gae_lambda ** (steps - 1 - t) * k_step(t, left)
+
+    no = np.zeros(steps, bool)
+    numbers = [np.array(x, float) for x in (rewards, values[:-1], values[1:])]
+    exact = [float(mixture(t)) for t in range(steps)]
+    np.testing.assert_allclose(gae(*numbers, no, no, 0.9, float(gae_lambda))[0], exact, rtol=1e-14, atol=1e-14)
+    for k in range(1, steps + 1):
+        exact = [float(k_step(t, min(k, steps - t))) for t in range(steps)]
+        np.testing.assert_allclose(n_step_advantages(*numbers, no, no, 0.9, k), exact, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_columns_never_mix(seed):
     batch = random_batch(seed, shape=(9, 2, 3))
     together = gae(*batch, 0.9, 0.8)[0]
@@ -134,10 +255,15 @@ def test_one_gamma_and_lambda_per_run_equals_each_run_alone(kind):
     together = gae(*batch, kind(gammas), kind(lambdas))[0]
     residuals = td_residuals(*batch[:4], kind(gammas))
     returns = discounted_returns(batch[0], kind(gammas), ends=batch[3], bootstrap=batch[2])
+    targets = lambda_returns(batch[0], *batch[2:], kind(gammas), kind(lambdas))
+    three_steps = n_step_advantages(*batch, kind(gammas), 3)
     for run in range(3):
         alone = [data[:, run] for data in batch]
         np.testing.assert_array_equal(together[:, run], gae(*alone, gammas[run], lambdas[run])[0])
         np.testing.assert_array_equal(residuals[:, run], td_residuals(*alone[:4], gammas[run]))
+        np.testing.assert_array_equal(three_steps[:, run], n_step_advantages(*alone, gammas[run], 3))
+        targets_alone = lambda_returns(alone[0], *alone[2:], gammas[run], lambdas[run])
+        np.testing.assert_array_equal(targets[:, run], targets_alone)
         alone = discounted_returns(alone[0], gammas[run], ends=alone[3], bootstrap=alone[2])
         np.testing.assert_array_equal(returns[:, run], alone)
 
@@ -269,6 +395,8 @@ def answers(batch):
         discounted_returns(rewards, 0.9, ends=terminated, bootstrap=next_values),
         td_residuals(rewards, values, next_values, terminated, 0.9),
         *gae(*batch, 0.9, 0.8),
+        n_step_advantages(*batch, 0.9, 3),
+        lambda_returns(rewards, next_values, terminated, truncated, 0.9, 0.8),
         normalize_advantages(rewards),
         normalize_advantages(rewards, terminated),
         explained_variance(values, rewards),
@@ -386,6 +514,13 @@ def test_shapes_that_differ_are_refused(name):
         call_gae(**{name: wrong})
 
 
+@pytest.mark.parametrize(("n", "error"), [(0, ValueError), (-3, ValueError), (1.0, TypeError), (True, TypeError), ("2", TypeError)])
+def test_a_wrong_number_of_steps_is_refused(n, error):
+    with pytest.raises(error, match=rf"n must be .*{n}"):
+        n_step_advantages(*random_batch(0), 0.9, n)
+    assert n_step_advantages(*random_batch(0), 0.9, np.int64(2)).shape == (12, 3)
+
+
 @pytest.mark.parametrize("name", ["terminated", "truncated"])
 def test_flags_must_be_bool(name):
     with pytest.raises(TypeError, match=rf"{name} must be bool, not float64.*np.asarray\({name}, dtype=bool\)"):
@@ -413,6 +548,8 @@ def test_an_empty_batch_is_refused(shape):
     calls = [
         lambda: gae(numbers, numbers, numbers, flags, flags, 0.9, 0.9),
         lambda: td_residuals(numbers, numbers, numbers, flags, 0.9),
+        lambda: n_step_advantages(numbers, numbers, numbers, flags, flags, 0.9, 1),
+        lambda: lambda_returns(numbers, numbers, flags, flags, 0.9, 0.9),
         lambda: discounted_returns(numbers, 0.9, ends=flags, bootstrap=numbers),
         lambda: normalize_advantages(numbers),
         lambda: explained_variance(numbers, numbers),
