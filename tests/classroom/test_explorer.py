@@ -155,7 +155,7 @@ def test_a_bad_figure_is_refused(calls):
     [
         ({"controls": {}}, ValueError, "at least one control"),
         ({"draw": lambda fig: None}, TypeError, "draw must return the function"),
-        ({"describe": lambda data, **values: " "}, ValueError, "describe must return the finding"),,
+        ({"describe": lambda data, **values: " "}, ValueError, "describe must return the finding"),
     ],
 )
 def test_explore_refuses(calls, change, error, words):
@@ -365,8 +365,8 @@ def test_three_settings_one_below_the_other(calls):
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
-    [([], "at least one"), ([{"lambda": 1}], r"names gae_lambda, shape; got \['lambda'\]")])
+    ("settings", "words"), [([], "at least one"), ([{"lambda": 1}], r"names gae_lambda, shape; got \['lambda'\]")]
+)
 def test_three_settings_refuse(calls, settings, words):
     with pytest.raises(ValueError, match=words):
         three_settings(settings, **calls.spec())
