@@ -38,11 +38,13 @@ FAULTS = [
 
 def run_tests(tests, fault=None):
     """Exit code of pytest on these files with the fault in place, and the first test that failed."""
-    options = ["-x", "-q", "--no-header", "--tb=no", "-rf", "-p", "fault_plugin", "-p", "no:cacheprovider", "-p", "no:nbval"]
+    options = ["-x", "-q", "--no-header", "--tb=no", "-rf", "-p", "fault_plugin", "-p", "no:cacheprovider"]
     options += ["-o", "addopts=--import-mode=importlib --strict-markers"]
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE), os.environ.get("PYTHONPATH", "")]),
         "RLCOURSE_FAULT": json.dumps(dataclasses.asdict(fault)) if fault else "",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # starts in two thirds of the time
+        "OMP_NUM_THREADS": "1",
         "PYTHONUTF8": "1",
     }
     command = [sys.executable, "-m", "pytest", *options, *tests]
