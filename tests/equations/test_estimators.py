@@ -514,7 +514,7 @@ def test_shapes_that_differ_are_refused(name):
         call_gae(**{name: wrong})
 
 
-@pytest.mark.parametrize(("n", "error"), [(0, ValueError), (-3, ValueError), (1.0, TypeError), (True, TypeError), ("2", TypeError)])
+@pytest.mark.parametrize(("n", "error"), [(0, ValueError), (-3, ValueError), (1.0, TypeError), (True, TypeError)])
 def test_a_wrong_number_of_steps_is_refused(n, error):
     with pytest.raises(error, match=rf"n must be .*{n}"):
         n_step_advantages(*random_batch(0), 0.9, n)
