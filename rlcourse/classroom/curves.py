@@ -48,7 +48,7 @@ def group(runs, count):
 class Curves:
     """The lines of `learning_curve` on given axes, kept and updated: the live curve and the final picture are one."""
 
-    def __init__(self, ax, groups, *, labels=None, threshold=None, ylabel=RETURN_LABEL, title=None):
+    def __init__(self, ax, groups, *, labels=None, threshold=None, ylabel=RETURN_LABEL, title=None, legend="best"):
         labels = list(groups) if labels is None else labels
         if len(labels) != len(groups):
             raise ValueError(f"labels has {len(labels)} names for {len(groups)} settings: give one per setting")
@@ -67,17 +67,18 @@ class Curves:
         ax.set(xlabel="environment steps per run", ylabel=ylabel, title=title or "")
         ax.xaxis.set_major_formatter(EngFormatter(sep=""))
         if ax.get_legend_handles_labels()[1]:
-            ax.legend(loc="best")
+            ax.legend(loc=legend)
 
-    def update(self, history, name="mean_return"):
+    def update(self, history, name="mean_return", rescale=True):
         """Set the lines to history[name] against history["env_steps"], both (R, iterations)."""
         steps, values = np.asarray(history["env_steps"], float), np.asarray(history[name], float)
         for row, line in self.seeds.items():
             line.set_data(steps[row], values[row])
         for rows, line in zip([rows for rows in self.rows if len(rows) > 1], self.medians, strict=True):
             line.set_data(*median(steps[rows], values[rows]))
-        self.ax.relim()
-        self.ax.autoscale_view()
+        if rescale:
+            self.ax.relim()
+            self.ax.autoscale_view()
         return self
 
 
