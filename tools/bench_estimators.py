@@ -51,7 +51,7 @@ RIVALS = {
 }
 
 
-def milliseconds(functions, arguments, repeats=25):
+def milliseconds(functions, arguments, repeats=60):
     """Shortest time of a call of each function: what it takes when nothing else gets in the way."""
     times = [[] for _ in functions]
     for _ in range(repeats):

@@ -252,7 +252,7 @@ def dropped_discount_gradient(mdp: TabularMDP, policy: Policy, theta: Tensor) ->
         sum_s (sum_t P(s_t = s)) sum_a grad pi(a | s) Q(s, a),      Q still discounted
 
     Same arguments and shape as `exact_policy_gradient`. For 0 < gamma < 1 it is not the gradient of any function that could be
-    written down for all MDPs. Reference: Nota & Thomas (2020), eq. 3 and Theorem 4.2.
+    written down for all MDPs. Reference: Nota & Thomas (2020).
     """
     pi = policy(theta)
     return _weighted_gradient(mdp.state_visits(pi), mdp.q_values(pi), policy, theta)
@@ -305,7 +305,7 @@ def fisher_matrix(mdp: TabularMDP, policy: Policy, theta: Tensor) -> Tensor:
     """F = sum_s d(s) sum_a pi(a | s) psi psi^T with the score psi = grad log pi(a | s), flattened: (D, D).
 
     d is not normalised here, as in the theorem: divide both F and grad J by the same constant or neither.
-    Reference: Kakade (2001), eq. 2.
+    Reference: Kakade (2001), section 2.
     """
     pi, score = policy(theta), score_table(policy, theta).flatten(2)
     return torch.einsum("s,sa,sad,sae->de", mdp.discounted_state_distribution(pi), pi, score, score)
@@ -515,6 +515,27 @@ def chain(num_states: int = 5, gamma: float = 0.9, *, ends: bool = False) -> Tab
     if ends:
         transition[-1, 1] = 0.0
     return TabularMDP(transition, reward, gamma, start=torch.eye(num_states)[0])
+
+
+def random_walk(num_states: int = 9, gamma: float = 1.0) -> TabularMDP:
+    """A row of states with an end on either side, actions 0 = left and 1 = right, start in the middle.
+
+    Walking out on the right pays 1, on the left -1, every other step nothing. If both actions are equally likely and gamma = 1,
+    V(s) = 2 (s + 1) / (num_states + 1) - 1 and an episode from s takes (s + 1) (num_states - s) steps on average.
+
+    Args:
+        num_states: S, odd and at least 1.
+        gamma: discount.
+    Reference: Sutton & Barto (2018), Example 6.2 and section 12.1 (19 states, the same rewards).
+    """
+    if num_states < 1 or num_states % 2 == 0:
+        raise ValueError(f"num_states must be odd, so that there is a middle, and at least 1; got {num_states}")
+    transition = torch.zeros(num_states, 2, num_states)
+    transition[:, 0] = torch.diag(torch.ones(num_states - 1), -1)
+    transition[:, 1] = torch.diag(torch.ones(num_states - 1), 1)
+    reward = torch.zeros(num_states, 2)
+    reward[0, 0], reward[-1, 1] = -1.0, 1.0
+    return TabularMDP(transition, reward, gamma, start=torch.eye(num_states)[num_states // 2])
 
 
 def random_mdp(rng: np.random.Generator, num_states: int = 5, num_actions: int = 3, gamma: float = 0.9, *,

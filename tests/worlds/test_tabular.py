@@ -52,6 +52,16 @@ def test_chain_values():
     close(tabular.chain(1, 0.0).values(np.array([[0.3, 0.7]])), [0.7], 1e-15)
 
 
+def test_random_walk_as_in_the_book():
+    """Sutton and Barto's Example 6.2: values in sixths (there the left end pays 0, the right one 1)."""
+    walk, fair = tabular.random_walk(5), torch.full((5, 2), 0.5)
+    close((walk.values(fair) + 1) / 2, np.arange(1, 6) / 6, 1e-14)
+    close(walk.state_visits(fair).sum(), 9.0, 1e-13)  # (2 + 1)(5 − 2) steps from the middle
+    close(tabular.random_walk(1, 0.5).q_values(np.array([[0.3, 0.7]])), [[-1, 1]], 0)
+    with pytest.raises(ValueError, match="num_states must be odd.*got 4"):
+        tabular.random_walk(4)
+
+
 def test_short_corridor_reproduces_sutton_and_barto():
     corridor = tabular.short_corridor()
     p = torch.linspace(0.05, 0.95, 19, dtype=torch.float64)

@@ -4,6 +4,18 @@ MODULE = "rlcourse.worlds.tabular"
 TESTS = ["tests/worlds/test_tabular.py"]
 FAULTS = [
     (
+        "walk pays at both ends alike",
+        "reward[0, 0], reward[-1, 1] = -1.0, 1.0",
+        "reward[0, 0], reward[-1, 1] = 1.0, 1.0",
+        "Left or right, every episode of the random walk pays the same.",
+    ),
+    (
+        "walk starts at an edge",
+        "start=torch.eye(num_states)[num_states // 2])",
+        "start=torch.eye(num_states)[0])",
+        "Episodes of the random walk are short.",
+    ),
+    (
         "value looks one step ahead only",
         "return torch.eye(self.num_states, dtype=torch.float64) - gamma * move",
         "return torch.eye(self.num_states, dtype=torch.float64) - gamma * gamma * move",
