@@ -52,7 +52,7 @@ def discount_trap(gamma=0.5):
     State 0, then state 1 after action 0 or state 2 after action 1, then the end. Action 1 costs 1 in state 1 or 2; state 2 pays
     1.5 whatever is done. With the same probability p of action 1 everywhere, J = gamma p (1.5 - 1): more p is better for every
     gamma > 0. Without gamma^t the field is (1.5 gamma - 1) dp/dtheta: negative for gamma < 2/3.
-    After the counterexample of Nota & Thomas (2020), section 5.
+    In the spirit of the counterexample of Nota & Thomas (2020).
     """
     transition = torch.zeros(3, 2, 3)
     transition[0, 0, 1] = transition[0, 1, 2] = 1.0
@@ -121,6 +121,8 @@ def loop_gain(field, centre, i, j, radius=0.5, num_points=64):
 
 def draw_corridor(ax):
     """The map: three cells, where "right" leads from each (solid arrows) and where "left" leads (dashed)."""
+    ax.text(1.3, 0.95, "“right” (solid)", color=PALETTE["vermillion"], ha="center", fontsize=12)
+    ax.text(1.3, -1.25, "“left” (dashed)", color=PALETTE["blue"], ha="center", fontsize=12)
     ax.set(xlim=(-0.95, 3.55), ylim=(-1.5, 1.3))
     ax.set_axis_off()
     for x, name in enumerate(("start", "swap", "")):
@@ -219,7 +221,7 @@ def draw_cloud(fig, panels=2):
     whole = dict(angles="xy", scale_units="xy", scale=1)
     arrows = left.quiver(*[nowhere] * 4, width=0.0035, alpha=0.5, color=PALETTE["sky"], **whole)
     ellipse = left.add_patch(Ellipse((0, 0), 1, 1, fill=False, linestyle="--", linewidth=1.5, edgecolor=PALETTE["blue"]))
-    exact = left.quiver([0], [0], [0], [0], width=0.013, color=PALETTE["vermillion"], **whole)
+    exact = left.quiver([0], [0], [0], [0], width=0.013 if panels == 2 else 0.025, color=PALETTE["vermillion"], **whole)
     (mean,) = left.plot([], [], "X", color=PALETTE["black"], markersize=10, linestyle="none")
     left.set(xlabel="∂J/∂θ, outer cells", ylabel="∂J/∂θ, swapped cell", aspect="equal")
     if right is None:
