@@ -60,6 +60,9 @@ def test_values_and_actions_belong_to_the_observations():
     agent, rollout, _, _ = collected("CartPole-v1", num_runs=3, envs=4, steps=20)
     value = agent.value(_rows(rollout.obs)).detach()
     torch.testing.assert_close(_rows(torch.as_tensor(rollout.value)), value, rtol=1e-12, atol=1e-12)
+    # the actions are those that the runs' own noise selects, a new one at every step
+    noise = Runs(4, Discrete(2), (8,), range(3), torch.float64).action_noise(20, 4)
+    assert torch.equal(rollout.action, torch.stack([agent.act(rollout.obs[t], noise[t]) for t in range(20)]))
     # replay the recorded actions of one sub-environment in Gymnasium's own CartPole
     env = gymnasium.make("CartPole-v1").unwrapped
     env.reset()

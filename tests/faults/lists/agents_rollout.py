@@ -9,12 +9,6 @@ FAULTS = [
     ),
     ("final observation ignored", "if truncated[t].any():", "if False:", "Values near time limits are those of start states."),
     (
-        "final value at every step",
-        "np.where(truncated[t], final",
-        "np.where(True, final",
-        "None: the successor's value is right everywhere on such a step.",
-    ),
-    (
         "value of the same state twice",
         "value[1:].copy()",
         "value[:-1].copy()",
