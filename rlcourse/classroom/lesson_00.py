@@ -80,8 +80,9 @@ def filmstrip(strips):
             ax.imshow(frame[150:330, 160:440])  # what lies around says nothing
             ax.set(xticks=[], yticks=[], xlabel=f"step {step}")
             ax.spines[:].set_visible(True)
-        row[-1].set_title(" ")  # keeps room for the title, which is wider than its panel
-        row[0].set_title(f"{title}: {frames[-1][0]} steps", loc="left").set_in_layout(False)
+        row[0].set_title(" ")  # keeps room for the words below, which are wider than a panel
+        words = row[0].text(0, 1.08, f"{title}: {frames[-1][0]} steps", transform=row[0].transAxes, va="bottom", fontsize=13)
+        words.set_in_layout(False)
     return fig
 
 
