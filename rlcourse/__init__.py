@@ -21,6 +21,7 @@ from rlcourse.equations.estimators import (
 from rlcourse.equations.objectives import policy_gradient_loss, surrogate_objective, value_loss
 from rlcourse.equations.trust_region import backtracking_line_search, conjugate_gradient, fisher_vector_product, kkt_step
 from rlcourse.worlds.make_env import make_env
+from rlcourse.worlds.tabular import TabularMDP, exact_policy_gradient, finite_difference_gradient
 
 __version__ = "0.1.0"
 __all__ = [
@@ -30,7 +31,9 @@ __all__ = [
     "DiagonalGaussian",
     "discounted_returns",
     "evaluate",
+    "exact_policy_gradient",
     "explained_variance",
+    "finite_difference_gradient",
     "fisher_vector_product",
     "gae",
     "iterate",
@@ -43,6 +46,7 @@ __all__ = [
     "policy_gradient_loss",
     "recommended",
     "surrogate_objective",
+    "TabularMDP",
     "td_residuals",
     "train",
     "TrainingResult",
