@@ -23,8 +23,8 @@ neighbouring positions are drawn ahead. Below the picture stands the sentence, w
 describe raises, the error takes the sentence's place in red. One output carries the widget and a picture with alt text, so a
 reader without a kernel sees the picture. (`interact` swallows errors, and `Output` fails strict nbval.)
 
-JupyterLab 4.4 and newer deliver the moves of a slider to a thread of their own (a kernel subshell), so the widget also answers
-while a cell is running. That is why drawing holds a lock (`figures.style`).
+Moves may arrive in the kernel's main thread or in one of their own (JupyterLab sends them through a kernel subshell, and
+ipykernel answers where the widget last spoke). That is why drawing holds a lock (`figures.style`).
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from rlcourse.classroom.controls import Slider, choice, slider, toggle
-from rlcourse.classroom.figures import DPI, SIZE, WIDTH, Picture, check_alt, image_tag, layout_faults, png, show, style
+from rlcourse.classroom.figures import DPI, SIZE, WIDTH, Picture, check_alt, image_tag, layout_faults, paint, png, show, style
 from rlcourse.classroom.painter import Painter, fast_png
 
 __all__ = ["choice", "explore", "slider", "three_settings", "toggle"]
@@ -48,7 +48,7 @@ REMEMBERED = 300  # pictures kept per widget, about 90 kB each
 PAUSE = 0.01  # seconds between two pictures drawn ahead, so that a new move gets its turn
 REST = 0.4  # seconds without a move before positions of the other controls are drawn ahead
 SLOW = 0.2  # seconds; a picture that takes longer is not drawn ahead, or a move would have to wait for it
-_LINE = "min-height:2.8em;line-height:1.4"
+_LINE = "min-height:4.2em;line-height:1.4"  # room for three lines, so that a longer sentence moves nothing
 _RED = "background:#fff;color:#b00020;border-left:4px solid;padding:0 .6em"
 
 # ipywidgets gives a slider's handle no name and a text no live region. The picture's load event does both: it copies
@@ -100,8 +100,7 @@ class View:
                 found.append(f"{self.settings(values)}: {type(error).__name__}: {error}")
                 continue
             found += [f"{self.settings(values)}: {fault}" for fault in layout_faults(self.fig)]
-            self.painter.canvas.draw()
-            if not np.array_equal(pixels, np.asarray(self.painter.canvas.buffer_rgba())[..., :3]):
+            if not np.array_equal(pixels, paint(self.fig)):
                 found.append(f"{self.settings(values)}: an artist below the grid was not drawn anew")
         return found
 
@@ -172,13 +171,12 @@ class Explorer(widgets.VBox):
         return self._seen[key]
 
     def _sorry(self, values, error):
-        """(An empty place of the picture's size, what went wrong in red)."""
-        wide, high = self.view.fig.get_size_inches()
-        place = f"width:{self._width}px;max-width:100%;aspect-ratio:{wide}/{high};border:1px dashed #b00020;box-sizing:border-box"
-        last = html.escape(traceback.format_exception_only(error)[-1].strip())
-        where = html.escape(self.view.settings(values))
-        line = f'<div role="alert" class="rlcourse-error" style="{_LINE};{_RED}">No picture for {where}. {last}</div>'
-        return f'<div style="{place}"></div>', line
+        """(An empty picture of the same size, what went wrong in red)."""
+        last = traceback.format_exception_only(error)[-1].strip()
+        sentence = f"No picture for {self.view.settings(values)}. {last}"
+        grey = np.full((*self.view.fig.canvas.get_width_height()[::-1], 3), 240, np.uint8)
+        line = f'<div role="alert" class="rlcourse-error" style="{_LINE};{_RED}">{html.escape(sentence)}</div>'
+        return image_tag(fast_png(grey), sentence, self.view.fig.get_size_inches(), self._width), line
 
     def _draw_ahead(self, values, moved=None, direction=1):
         """Draw likely next positions while the kernel is idle: of the control that moved; after a rest, of the others too."""

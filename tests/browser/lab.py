@@ -15,11 +15,19 @@ FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "-
          "--disable-component-update", "--disable-sync")  # fmt: skip
 KERNEL_IDLE = "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
 CELLS = "window.jupyterapp.shell.currentWidget.content.model.sharedModel.cells"
-# Done when no cell waits, the kernel is idle, and every code cell with text has an execution count.
-ALL_RAN = """() => {
-    const panel = window.jupyterapp.shell.currentWidget;
-    const cells = panel.content.model.sharedModel.cells.filter(c => c.cell_type === 'code' && c.source.trim());
-    return panel.sessionContext.session.kernel.status === 'idle' && cells.every(c => c.execution_count !== null);
+# Done when the kernel rests and every code cell was run, or one failed (the cells after it are not run).
+FINISHED = f"""() => {{
+    const cells = {CELLS}.filter(cell => cell.cell_type === 'code' && cell.source.trim());
+    const failed = cells.some(cell => cell.outputs.some(output => output.output_type === 'error'));
+    const idle = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle';
+    return idle && (failed || cells.every(cell => cell.execution_count !== null));
+}}"""
+ASK_KERNEL = """async code => {
+    const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel, future = kernel.requestExecute({code});
+    let text = '';
+    future.onIOPub = message => { text += message.content.text ?? ''; };
+    await future.done;
+    return text;
 }"""
 
 
@@ -115,11 +123,16 @@ class Lesson:
         ours = (lab.url, lab.url.replace("http", "ws", 1), "data:", "blob:")
         page.on("request", lambda request: request.url.startswith(ours) or self.trouble.append(f"request: {request.url[:200]}"))
 
-    def run_all(self, seconds=120):
-        """Run → Run All Cells, by the menu; return when the kernel has run them all."""
+    def run_all(self, seconds=180):
+        """Run → Run All Cells, by the menu; return when the kernel has run them all, or one has failed."""
+        self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
         self.page.get_by_role("menuitem", name="Run", exact=True).click()
         self.page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-        self.page.wait_for_function(ALL_RAN, timeout=seconds * 1000)
+        self.page.wait_for_function(FINISHED, timeout=seconds * 1000)
+
+    def ask_kernel(self, code):
+        """Run code that is in no cell; what it prints."""
+        return self.page.evaluate(ASK_KERNEL, code)
 
     def outputs(self):
         """All outputs as the page's model has them (cells out of view are not in the DOM)."""
@@ -133,15 +146,24 @@ class Lesson:
         notebook = "window.jupyterapp.shell.currentWidget.content"
         self.page.evaluate(f"i => {{ {notebook}.activeCellIndex = i; return {notebook}.scrollToItem(i, 'start'); }}", cell)
 
+    def cell(self, number):
+        """A cell in the page, scrolled to."""
+        self.reveal(number)
+        cell = self.page.locator(f".jp-Notebook-cell[data-windowed-list-index='{number}']")
+        cell.wait_for()
+        return cell
+
+    def cells(self):
+        return range(self.page.evaluate(f"() => {CELLS}.length"))
+
     def explorers(self):
-        """The widgets made by `explore`, one after the other, each scrolled into the page."""
-        cells = self.page.evaluate(
-            f"() => {CELLS}.flatMap((c, i) => (c.outputs ?? [])"
-            ".some(o => o.data && 'application/vnd.jupyter.widget-view+json' in o.data) ? [i] : [])"
+        """The widgets made by `explore`, one after the other, each scrolled into the page and ready."""
+        kind = "application/vnd.jupyter.widget-view+json"
+        shown = self.page.evaluate(
+            f"kind => {CELLS}.flatMap((cell, i) => (cell.outputs ?? []).some(o => o.data && kind in o.data) ? [i] : [])", kind
         )
-        for cell in cells:
-            self.reveal(cell)
-            box = self.page.locator(".jp-Notebook-cell").nth(cell).locator(".rlcourse-explorer")
-            self.page.wait_for_timeout(300)
-            if box.count():
-                yield box.first
+        for number in shown:
+            box = self.cell(number).locator(".rlcourse-explorer[aria-label]")  # named once its picture has loaded
+            if self.cell(number).locator(".rlcourse-explorer").count():
+                box.wait_for()
+                yield box

@@ -1,0 +1,41 @@
+"""One JupyterLab and one Chromium for all browser tests. They are in one file, so that xdist gives them to one worker."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """The folder that JupyterLab shows: copies of the lessons and pictures, so that nothing in the repository is changed."""
+    folder = tmp_path_factory.mktemp("site")
+    for name in ("notebooks", "figures"):
+        shutil.copytree(HERE.parents[1] / name, folder / name, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def lab(site, tmp_path_factory):
+    from lab import jupyterlab
+
+    with jupyterlab(tmp_path_factory.mktemp("jupyter"), site) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def browser(browser_path):
+    from lab import chromium
+
+    pytest.importorskip("playwright.sync_api", reason="no Playwright here: pip install -r requirements-dev.txt")
+    with chromium(browser_path) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="session")
+def shots(tmp_path_factory):
+    return tmp_path_factory.mktemp("screenshots")
