@@ -172,7 +172,7 @@ class Explorer(widgets.VBox):
 
     def _sorry(self, values, error):
         """(An empty picture of the same size, what went wrong in red)."""
-        last = traceback.format_exception_only(error)[-1].strip()
+        last = " ".join(traceback.format_exception_only(error)[-1].split())
         sentence = f"No picture for {self.view.settings(values)}. {last}"
         grey = np.full((*self.view.fig.canvas.get_width_height()[::-1], 3), 240, np.uint8)
         line = f'<div role="alert" class="rlcourse-error" style="{_LINE};{_RED}">{html.escape(sentence)}</div>'
