@@ -75,7 +75,8 @@ class Algorithm:
         copy = object.__new__(type(self))
         copy.__dict__.update(self.__dict__)
         for name, value in self._lists().items():
-            copy.__dict__[name] = torch.tensor(value, dtype=dtype).repeat_interleave(num_seeds)
+            numbers = [math.inf if number is None else number for number in value]  # None: no limit
+            copy.__dict__[name] = torch.tensor(numbers, dtype=dtype).repeat_interleave(num_seeds)
         return copy
 
     def _lists(self):
@@ -113,15 +114,15 @@ def _checked_number(owner, name, value, limits):
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(f"{owner}({name}={value!r}): expected {wanted}.")
     value = value.item() if isinstance(value, np.generic) else value
-    if limits["whole"] and value != math.floor(value):
-        raise ValueError(f"{owner}({name}={value!r}): expected {wanted}.")
     inside = math.isfinite(value) and value >= low and (high is None or value <= high)
+    inside = inside and not (limits["whole"] and value != math.floor(value))
     if not inside or (limits["open_low"] and value == low):
         raise ValueError(f"{owner}({name}={value!r}): expected {wanted}.")
     return int(value) if limits["whole"] else value
 
 
 def _checked_sizes(owner, name, value):
-    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(n, int) and n > 0 for n in value):
+    sizes = value if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) else [None]
+    if not all(isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0 for n in sizes):
         raise ValueError(f"{owner}({name}={value!r}): expected widths of hidden layers, positive integers such as (64, 64).")
-    return tuple(value)
+    return tuple(int(n) for n in sizes)

@@ -88,10 +88,16 @@ class Policy:
             obs: one observation of the environment, or a batch with one more leading axis.
             deterministic: True: the most probable action. False: a random one.
             generator: numpy Generator; default: the policy's own.
+
+        Returns:
+            An int (Discrete) or an array of the action space's shape and dtype; for a batch an array of B actions.
+
+        Raises:
+            ValueError: obs has another shape than the environment's observations, or is not finite.
         """
         vector, single = self._vectors(obs)
         policy = self.distribution(vector)
-        action = policy.mode() if deterministic else policy.sample(generator or self.generator)
+        action = policy.mode() if deterministic else policy.sample(self.generator if generator is None else generator)
         action = self.agent.head.to_env(action.numpy())
         if not single:
             return action
@@ -106,7 +112,8 @@ class Policy:
         if obs.shape[obs.ndim - len(space.shape) :] != space.shape or obs.ndim > len(space.shape) + 1:
             raise ValueError(f"obs has shape {obs.shape}; expected {expected}.")
         if isinstance(space, spaces.Discrete):
-            if obs.size and not (space.start <= obs.min() and obs.max() < space.start + space.n):
+            allowed = np.arange(space.start, space.start + space.n)
+            if obs.dtype.kind not in "iu" or not np.isin(obs, allowed).all():
                 raise ValueError(f"obs = {obs}; expected integers from {space.start} to {space.start + space.n - 1}.")
             obs = np.eye(space.n)[np.atleast_1d(obs) - space.start]
         vector = torch.as_tensor(obs, dtype=self.agent.dtype).reshape(-1, self.agent.obs_size)

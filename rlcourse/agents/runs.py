@@ -79,13 +79,26 @@ class Runs:
         self.noise_generators, self.order_generators = noise, order
         self._env_streams = [stream[3] for stream in streams]
 
-        policy_sizes = [obs_size, *self.hidden_sizes, self.head.num_outputs]
-        critic_sizes = [obs_size, *self.hidden_sizes, 1]
+        policy_sizes, critic_sizes = self._sizes()
         log_std = np.full(self.head.num_log_std, initial_log_std)
         rows = [
             np.concatenate([_initial_mlp(g, policy_sizes, 0.01), log_std, _initial_mlp(g, critic_sizes, 1.0)]) for g in initial
         ]
         self.parameters = torch.tensor(np.stack(rows), dtype=dtype)
+        self._make_views()
+        self._optimisers: dict[str, Adam] = {}
+        self.failed: dict[int, str] = {}  # quarantined runs and why
+        self.active = torch.ones(self.num_runs, dtype=torch.bool)
+        self._before = self.parameters.clone()
+        self.begin_update()
+
+    def _sizes(self):
+        """Widths of the layers of policy and critic, input and output included."""
+        return ([self.obs_size, *self.hidden_sizes, outputs] for outputs in (self.head.num_outputs, 1))
+
+    def _make_views(self):
+        """The weights of all layers, as views of the parameter matrix."""
+        policy_sizes, critic_sizes = self._sizes()
         self._policy_layers, used = self._layers(policy_sizes, 0)
         self._log_std = self._leaf(used, 1, self.head.num_log_std) if self.head.num_log_std else None
         self.num_policy_parameters = used + self.head.num_log_std
@@ -94,11 +107,14 @@ class Runs:
         self._leaves = {"policy": policy, "critic": self._critic_layers, "both": policy + self._critic_layers}
         split, end = self.num_policy_parameters, self.parameters.shape[1]
         self._columns = {"policy": slice(0, split), "critic": slice(split, end), "both": slice(0, end)}
-        self._optimisers: dict[str, Adam] = {}
-        self.failed: dict[int, str] = {}  # quarantined runs and why
-        self.active = torch.ones(self.num_runs, dtype=torch.bool)
-        self._before = self.parameters.clone()
-        self.begin_update()
+
+    def __getstate__(self):
+        """For pickle and copy: everything but the views, which would come back as matrices of their own."""
+        return {k: v for k, v in vars(self).items() if k not in ("_policy_layers", "_log_std", "_critic_layers", "_leaves")}
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        self._make_views()
 
     def _leaf(self, start, rows, columns):
         """A view of the parameter matrix as a stack of (rows, columns) matrices, ready to be differentiated."""

@@ -1,11 +1,16 @@
 """Training as a generator (`iterate`), `train` on top of it, and what comes out: a TrainingResult that can be saved."""
 
 import contextlib
+import copy
 import dataclasses
 import json
 import os
-import tempfile
 import time
+import uuid
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -34,11 +39,12 @@ class Run(NamedTuple):
     seed: int
 
 
-@dataclass
+@dataclass(repr=False, eq=False)
 class TrainingState:
     """A training in progress; the same object is yielded after every update.
 
     `algorithm` may be changed between two yields (`state.algorithm.gae_lambda = 0.5`); the next update uses it.
+    `result()` is what has been learned so far.
     """
 
     algorithm: Algorithm
@@ -51,6 +57,10 @@ class TrainingState:
     iteration: int = 0
     env_steps: int = 0
     _columns: dict = dataclasses.field(default_factory=dict)
+
+    def __repr__(self):
+        steps = f"{self.env_steps:,} of {self.total_steps:,} steps each"
+        return f"<TrainingState: {type(self.algorithm).__name__} on {self.env_name}, {len(self.runs)} runs, {steps}>"
 
     @property
     def history(self) -> dict[str, np.ndarray]:
@@ -70,8 +80,22 @@ class TrainingState:
                 value[failed] = np.nan
             self._columns.setdefault(name, []).append(value)
 
+    def result(self) -> "TrainingResult":
+        """A copy of everything so far as a TrainingResult; training on does not change it."""
+        return TrainingResult(
+            algorithm=dataclasses.replace(self.algorithm),
+            env=self.env_name,
+            env_is_batched=self.env_is_batched,
+            seeds=list(dict.fromkeys(run.seed for run in self.runs)),
+            runs=self.runs,
+            history=self.history,
+            observation_space=self.observation_space,
+            agent=copy.deepcopy(self.agent),
+            failed=dict(self.agent.failed),
+        )
 
-@dataclass
+
+@dataclass(repr=False, eq=False)
 class TrainingResult:
     """A finished training.
 
@@ -94,6 +118,11 @@ class TrainingResult:
     agent: Runs
     failed: dict[int, str]
 
+    def __repr__(self):
+        name, steps = type(self.algorithm).__name__, f"{int(self.history['env_steps'][0, -1]):,} steps each"
+        quarantined = f", {len(self.failed)} quarantined" if self.failed else ""
+        return f"<TrainingResult: {name} on {self.env}, {len(self.runs)} runs, {steps}{quarantined}>"
+
     def policy(self, run: int = 0) -> Policy:
         """The trained policy of one run: `.act(obs, deterministic=False)` gives an action ready for `env.step`."""
         if isinstance(run, bool) or not isinstance(run, int | np.integer) or not 0 <= run < len(self.runs):
@@ -101,9 +130,18 @@ class TrainingResult:
         return Policy(self.agent.select(run), self.observation_space, self.runs[run].seed)
 
     def save(self, path) -> Path:
-        """Write settings, histories and parameters to one `.npz` file, all or nothing. Reading it executes no code."""
+        """Write settings, histories and parameters to one `.npz` file, all or nothing. Reading it executes no code.
+
+        Returns:
+            The path, which ends in .npz.
+
+        Raises:
+            FileNotFoundError: its folder does not exist.
+        """
         path = Path(path)
         path = path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to save {path.name!r} in; make it first.")
         facts = {
             "format": FORMAT,
             "algorithm": type(self.algorithm).__name__,
@@ -118,13 +156,13 @@ class TrainingResult:
             "failed": {str(run): why for run, why in self.failed.items()},
         }
         arrays = {f"history/{name}": value for name, value in self.history.items()}
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+        temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with open(temporary, "xb") as file:
                 np.savez_compressed(file, facts=np.array(json.dumps(facts)), parameters=self.agent.parameters.numpy(), **arrays)
             os.replace(temporary, path)
         except BaseException:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
         return path
 
@@ -133,35 +171,50 @@ def load(path) -> TrainingResult:
     """Read what `TrainingResult.save` wrote.
 
     Raises:
-        FileNotFoundError: no such file. ValueError: not a file of this course, or of a newer format.
+        FileNotFoundError: no such file. ValueError: not a file of this course, damaged, or of a newer format.
     """
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"no file {str(path)!r}; a saved result ends in .npz (TrainingResult.save returns the path).")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+    with _damage_named(path):
+        # opened here, because np.load would leave a damaged file open
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
         facts = json.loads(str(arrays.pop("facts")))
         parameters = torch.from_numpy(arrays.pop("parameters"))
-    except (KeyError, ValueError, OSError, EOFError) as error:
-        why = f"{type(error).__name__}: {error}"
-        raise ValueError(f"{str(path)!r} is not a training result saved by rlcourse ({why}).") from error
+        facts["format"], facts["algorithm"]
     if facts["format"] > FORMAT:
         raise ValueError(f"{str(path)!r} has format {facts['format']}; this rlcourse reads up to {FORMAT}. Update rlcourse.")
     if facts["algorithm"] not in ALGORITHMS:
         raise ValueError(f"{str(path)!r} was trained by {facts['algorithm']!r}; known here: {', '.join(ALGORITHMS)}.")
+    with _damage_named(path):
+        return _rebuilt(facts, parameters, {name.removeprefix("history/"): value for name, value in arrays.items()})
+
+
+def _rebuilt(facts, parameters, history):
     algorithm = ALGORITHMS[facts["algorithm"]](**facts["settings"])
     observation_space, action_space = _space(facts["observation_space"]), _space(facts["action_space"])
     runs = _runs(algorithm, facts["seeds"])
     obs_size = spaces.flatdim(observation_space)
     agent = Runs(obs_size, action_space, facts["hidden_sizes"], [run.seed for run in runs], getattr(torch, facts["dtype"]))
+    if parameters.shape != agent.parameters.shape:
+        raise ValueError(f"parameters of shape {tuple(parameters.shape)}, expected {tuple(agent.parameters.shape)}")
     with torch.no_grad():
         agent.parameters.copy_(parameters)
     failed = {int(run): why for run, why in facts["failed"].items()}
-    history = {name.removeprefix("history/"): value for name, value in arrays.items()}
     return TrainingResult(
         algorithm, facts["env"], facts["env_is_batched"], facts["seeds"], runs, history, observation_space, agent, failed
     )
+
+
+@contextlib.contextmanager
+def _damage_named(path):
+    """Whatever goes wrong inside becomes a ValueError that names the file: it is foreign or damaged."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{str(path)!r} is not a training result saved by rlcourse, or is damaged ({why}).") from error
 
 
 def iterate(algorithm, env, *, total_steps: int, seeds, dtype=torch.float32, batched: bool = True):
@@ -190,7 +243,7 @@ def _iterate(algorithm, env, total_steps, seeds, dtype, batched):
     episodes, seconds = Episodes(agent.num_runs, algorithm.num_envs), 0.0
     with contextlib.closing(world):
         obs = world.reset()
-        while state.env_steps < total_steps:
+        while state.env_steps < total_steps and len(agent.failed) < agent.num_runs:
             if fixed != (algorithm.num_envs, algorithm.hidden_sizes, algorithm.num_settings):
                 raise ValueError(
                     "num_envs, hidden_sizes and the number of settings are fixed during training; start a new one."
@@ -218,19 +271,21 @@ def train(algorithm, env, *, total_steps, seeds, progress=True, dtype=torch.floa
         env: a Gymnasium id, or a function without arguments that makes an environment.
         total_steps: environment steps per run (rounded up to whole updates of num_envs · num_steps).
         seeds: ints ≥ 0. Run r depends on its own seed and setting only, not on its neighbours.
-        progress: show a progress bar. callbacks: functions called with the TrainingState after each update; one that
-            returns True ends the training early.
+        progress: show a progress bar. callbacks: one function or several, called with the TrainingState after each update; one
+            that returns True ends the training early.
         dtype: torch.float32 to train, torch.float64 to check.
         batched: use our batched twin of the environment where there is one (worlds.classic_control); False: Gymnasium's own.
 
     Returns:
-        TrainingResult. A run whose numbers become infinite or NaN is quarantined (see `.failed`); the others go on.
+        TrainingResult. A run whose numbers become infinite or NaN is quarantined and a warning names it (also `.failed`); the
+        others go on. The training ends early when none is left. If you interrupt it, nothing is returned: to keep what was
+        learned, loop over `iterate` instead and call `.result()` of its state.
 
     Raises:
         ValueError, TypeError: for settings out of range, unknown or unsupported environments, or an environment that
             returns NaN; the message names the value and the way out.
     """
-    state = None
+    callbacks = _checked_callbacks(callbacks)
     updates = iterate(algorithm, env, total_steps=total_steps, seeds=seeds, dtype=dtype, batched=batched)
     bar = tqdm(total=total_steps, unit=" steps", disable=not progress, desc=type(algorithm).__name__)
     with contextlib.closing(updates), contextlib.closing(bar):
@@ -242,22 +297,18 @@ def train(algorithm, env, *, total_steps, seeds, progress=True, dtype=torch.floa
             returns = state.latest("mean_return")
             if np.isfinite(returns).any():
                 bar.set_postfix_str(f"return {np.nanmedian(returns):.4g}", refresh=False)
-            if any([callback(state) is True for callback in callbacks]):
+            if any([_asks_to_end(callback(state)) for callback in callbacks]):
                 break
-    return TrainingResult(
-        state.algorithm,
-        state.env_name,
-        state.env_is_batched,
-        _checked_seeds(seeds),
-        state.runs,
-        state.history,
-        state.observation_space,
-        state.agent,
-        dict(state.agent.failed),
-    )
+    if state.agent.failed:
+        reasons = "".join(f"\n  run {run} {tuple(state.runs[run])}: {why}" for run, why in sorted(state.agent.failed.items()))
+        message = f"{len(state.agent.failed)} of {len(state.runs)} runs were quarantined; their histories end in NaN:{reasons}"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+    return state.result()
 
 
-def evaluate(policy, env, *, episodes: int = 10, seed: int = 0, deterministic: bool = False, batched: bool = True) -> np.ndarray:
+def evaluate(
+    policy, env, *, episodes: int = 10, seed: int = 0, deterministic: bool = False, batched: bool = True, max_steps: int = 100_000
+) -> np.ndarray:
     """Undiscounted returns of `episodes` fresh episodes under a trained policy.
 
     Each episode has a sub-environment and a seed of its own, and all of them are played to their end: taking the first
@@ -265,14 +316,21 @@ def evaluate(policy, env, *, episodes: int = 10, seed: int = 0, deterministic: b
 
     Args:
         policy: from TrainingResult.policy. env: as for `train`. deterministic: act with the mode instead of sampling.
+        max_steps: refuse to play an episode for longer than this.
 
     Returns:
         Array (episodes,).
+
+    Raises:
+        TypeError: policy is no policy. ValueError: the environment has other observations or actions than the one trained
+            on, or an episode does not end.
     """
+    if not isinstance(policy, Policy):
+        raise TypeError(f"policy = {policy!r}; expected the policy of one run, such as result.policy(0).")
     if isinstance(episodes, bool) or not isinstance(episodes, int | np.integer) or episodes < 1:
         raise ValueError(f"episodes = {episodes!r}; expected a positive integer.")
     world = make_env(env, episodes, seed=seed, batched=batched)
-    if world.obs_size != policy.agent.obs_size or world.action_space.shape != policy.action_space.shape:
+    if _kind(world) != _kind(policy):
         world.close()
         raise ValueError(
             f"the policy was trained for {policy.observation_space} → {policy.action_space}; "
@@ -282,13 +340,23 @@ def evaluate(policy, env, *, episodes: int = 10, seed: int = 0, deterministic: b
     returns, running = np.zeros(episodes), np.ones(episodes, dtype=bool)
     with contextlib.closing(world), _one_thread(), torch.inference_mode():
         obs = world.reset()
-        while running.any():
+        for _ in range(max_steps):
             distribution = policy.distribution(torch.as_tensor(obs))
             action = distribution.mode() if deterministic else distribution.sample(generator)
             obs, reward, terminated, truncated, _ = world.step(action.numpy())
             returns += reward * running
             running &= ~(terminated | truncated)
-    return returns
+            if not running.any():
+                return returns
+    raise ValueError(
+        f"{running.sum()} of {episodes} episodes on {world.name} still going on after max_steps = {max_steps}. Raise it, or give "
+        "the environment a time limit: lambda: gymnasium.wrappers.TimeLimit(make(), 1000)."
+    )
+
+
+def _kind(one):
+    """What a policy and an environment must agree on: kind, shape and number of observations and actions."""
+    return [(type(space), space.shape, getattr(space, "n", None)) for space in (one.observation_space, one.action_space)]
 
 
 def _runs(algorithm, seeds):
@@ -298,12 +366,29 @@ def _runs(algorithm, seeds):
 def _checked_seeds(seeds):
     if isinstance(seeds, int | np.integer):
         raise TypeError(f"seeds = {seeds!r}; expected a list of ints, one per run: seeds=[{seeds}] or seeds=range({seeds}).")
-    seeds = [int(seed) if isinstance(seed, int | np.integer) and not isinstance(seed, bool) else seed for seed in seeds]
-    if not seeds or not all(isinstance(seed, int) and seed >= 0 for seed in seeds):
+    if not isinstance(seeds, Iterable):
+        raise TypeError(f"seeds = {seeds!r}; expected a list of ints, one per run, such as [0, 1, 2].")
+    seeds = list(seeds)
+    if not seeds or not all(isinstance(seed, int | np.integer) and not isinstance(seed, bool) and seed >= 0 for seed in seeds):
         raise ValueError(f"seeds = {seeds!r}; expected at least one integer ≥ 0.")
+    seeds = [int(seed) for seed in seeds]
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds = {seeds!r}; each seed once: equal seeds give equal runs, not more evidence.")
     return seeds
+
+
+def _checked_callbacks(callbacks):
+    callbacks = [callbacks] if callable(callbacks) else callbacks
+    if not isinstance(callbacks, Iterable) or not all(map(callable, callbacks := list(callbacks))):
+        raise TypeError(f"callbacks = {callbacks!r}; expected functions of the TrainingState, such as [print].")
+    return callbacks
+
+
+def _asks_to_end(answer):
+    """Whether a callback's answer is True, Python's or NumPy's; an array would be ambiguous."""
+    if isinstance(answer, np.ndarray | torch.Tensor):
+        raise TypeError(f"a callback returned {answer!r}, one answer per run; return a single True or False, such as (…).all().")
+    return isinstance(answer, bool | np.bool_) and bool(answer)
 
 
 @contextlib.contextmanager

@@ -23,10 +23,14 @@ from rlcourse.agents.algorithm import Algorithm
         ("learning_rate", float("inf"), ValueError, "learning_rate=inf"),
         ("num_envs", 0, ValueError, r"num_envs=0.*an integer in \[1, ∞\)"),
         ("num_envs", 2.5, ValueError, "num_envs=2.5"),
+        ("num_envs", float("inf"), ValueError, "num_envs=inf"),
+        ("num_envs", float("nan"), ValueError, "num_envs=nan"),
         ("num_envs", [1, 2], TypeError, "one value for all runs, please"),
         ("max_grad_norm", 0.0, ValueError, "or None"),
         ("hidden_sizes", 64, ValueError, r"hidden_sizes=64.*\(64, 64\)"),
         ("hidden_sizes", (64, 0), ValueError, "hidden_sizes"),
+        ("hidden_sizes", [True], ValueError, "hidden_sizes"),
+        ("hidden_sizes", None, ValueError, "hidden_sizes=None"),
         ("reward_scale", 0, ValueError, r"reward_scale=0\).*\(0.0, ∞\)"),
         ("normalize", "no", TypeError, "normalize=.no.*True or False"),
         ("normalize", [True, False], TypeError, "one for all runs"),
@@ -39,6 +43,15 @@ def test_values_out_of_range_are_refused_when_set(field, value, error, message):
     with pytest.raises(error, match=message):
         setattr(settings, field, value)
     assert settings == VPG()
+
+
+def test_numpy_integers_are_widths():
+    assert VPG(hidden_sizes=np.array([8, 4])) == VPG(hidden_sizes=[np.int64(8), 4]) == VPG(hidden_sizes=(8, 4))
+
+
+def test_none_in_a_list_means_no_limit():
+    limits = VPG(max_grad_norm=[None, 0.5]).for_runs(num_seeds=2, dtype=torch.float64).max_grad_norm
+    assert limits.tolist() == [float("inf"), float("inf"), 0.5, 0.5]
 
 
 def test_an_unknown_setting_is_named_with_the_known_ones():

@@ -1,6 +1,10 @@
 """iterate, train, evaluate, save and load: what a learner calls."""
 
+import copy
 import json
+import pickle
+import stat
+import warnings
 
 import gymnasium
 import numpy as np
@@ -175,6 +179,105 @@ def test_nan_from_an_environment_is_an_error_that_names_it():
         quick(env)
 
 
+# ---- what a user may do to a training ------------------------------------------------------------------------------------
+
+
+class LosesRuns(VPG):
+    """VPG that loses some of its runs in the second update."""
+
+    lost = (1,)
+
+    def update(self, agent, rollout):
+        metrics = super().update(agent, rollout)
+        if len(agent.parameters) > 1 and agent.seen_before:
+            agent.parameters.detach()[list(self.lost)] = np.nan
+        agent.seen_before = True
+        return metrics
+
+
+@pytest.fixture
+def fresh_runs(monkeypatch):
+    monkeypatch.setattr(training.Runs, "seen_before", False, raising=False)
+
+
+def test_train_warns_of_quarantined_runs(fresh_runs):
+    algorithm = LosesRuns(**QUICK, gamma=[0.9, 0.99])
+    with pytest.warns(RuntimeWarning, match=r"1 of 4 runs were quarantined.*\n  run 1 \({'gamma': 0.9}, 8\): .*not finite"):
+        result = quick(algorithm=algorithm, seeds=[7, 8])
+    assert list(result.failed) == [1] and "1 quarantined" in repr(result)
+    assert np.isnan(result.history["entropy"]).tolist() == [[False] * 3, [False, True, True], [False] * 3, [False] * 3]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quick()
+
+
+def test_training_ends_when_no_run_is_left(fresh_runs, monkeypatch):
+    monkeypatch.setattr(LosesRuns, "lost", (0, 1))
+    with pytest.warns(RuntimeWarning, match="2 of 2 runs"):
+        result = quick(algorithm=LosesRuns(**QUICK), updates=50)
+    assert result.history["env_steps"].shape == (2, 2)
+
+
+def test_seeds_may_be_a_generator():
+    assert quick(seeds=[4, 5]).seeds == train(
+        VPG(**QUICK), "CartPole-v1", total_steps=1, seeds=(seed for seed in (4, 5)), progress=False
+    ).seeds
+
+
+@pytest.mark.parametrize("true", [True, np.True_])
+def test_one_callback_that_says_true_ends_the_training(true):
+    assert quick(updates=5, callbacks=lambda state: true).history["kl"].shape == (2, 1)
+
+
+def test_an_interrupt_closes_the_environments_and_leaves_the_state(monkeypatch):
+    made, closed = [], []
+
+    class Interrupted(OneStep):
+        def __init__(self):
+            super().__init__(spaces.Box(0, 1, (1,)), spaces.Discrete(2), self.reward)
+            made.append(self)
+
+        def reward(self, obs, action):
+            self.steps = getattr(self, "steps", 0) + 1
+            if self.steps == 20:
+                raise KeyboardInterrupt
+            return 1.0
+
+        def close(self):
+            closed.append(self)
+
+    state = None
+    with pytest.raises(KeyboardInterrupt):
+        for state in iterate(VPG(**QUICK), Interrupted, total_steps=10_000, seeds=[0]):  # noqa: B007
+            pass
+    assert len(made) == len(closed) > 0
+    result = state.result()
+    assert result.history["mean_return"].tolist() == [[1.0]] and result.policy(0).act([0.0]) in (0, 1)
+
+
+def test_a_result_is_a_copy_of_the_state():
+    states = iterate(VPG(**QUICK), "CartPole-v1", total_steps=1000, seeds=[0])
+    state = next(states)
+    result = state.result()
+    before = result.agent.parameters.clone()
+    state.algorithm.gamma = 0.5
+    next(states)
+    assert torch.equal(result.agent.parameters, before) and not torch.equal(state.agent.parameters, before)
+    assert result.algorithm.gamma == 0.99 and result.history["kl"].shape == (1, 1)
+    assert "128 of 1,000 steps" in repr(state)
+
+
+def test_results_can_be_pickled_copied_and_shown():
+    result = quick()
+    assert repr(result) == "<TrainingResult: VPG on CartPole-v1, 2 runs, 192 steps each>"
+    for again in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
+        assert again.policy(1).act(np.ones(4), True) == result.policy(1).act(np.ones(4), True)
+        with torch.no_grad():  # the layers are views of the parameters, as before
+            again.agent.parameters.zero_()
+            assert (again.agent.value(torch.ones(2, 3, 4)) == 0).all()
+            assert (result.agent.value(torch.ones(2, 3, 4)) != 0).all()
+
+
 # ---- wrong calls --------------------------------------------------------------------------------------------------------
 
 
@@ -184,6 +287,12 @@ def test_nan_from_an_environment_is_an_error_that_names_it():
         ({"env": "CartPole-v7"}, ValueError, "CartPole"),
         ({"env": "NoSuchThing-v0"}, ValueError, "NoSuchThing"),
         ({"seeds": 3}, TypeError, r"seeds=range\(3\)"),
+        ({"seeds": None}, TypeError, r"seeds = None.*\[0, 1, 2\]"),
+        ({"seeds": [True]}, ValueError, "True"),
+        ({"seeds": "12"}, ValueError, "integer"),
+        ({"callbacks": None}, TypeError, "callbacks = None"),
+        ({"callbacks": [3]}, TypeError, r"callbacks = \[3\]"),
+        ({"callbacks": lambda state: state.latest("kl") > 1}, TypeError, "single True or False"),
         ({"seeds": []}, ValueError, "at least one"),
         ({"seeds": [1, 1]}, ValueError, "each seed once"),
         ({"seeds": [-1]}, ValueError, "≥ 0"),
@@ -212,6 +321,14 @@ def test_act_refuses_wrong_observations(obs):
         quick().policy(0).act(obs)
 
 
+def test_act_refuses_discrete_observations_that_are_no_integers_in_range():
+    policy = quick(lambda: OneStep(spaces.Discrete(3), spaces.Discrete(2), lambda obs, action: 0)).policy(0)
+    for obs in (1.0, True, -1, 3, [0, 3], np.nan):
+        with pytest.raises(ValueError, match="integers from 0 to 2"):
+            policy.act(obs)
+    assert policy.act([0, 2]).shape == (2,)
+
+
 # ---- evaluate -----------------------------------------------------------------------------------------------------------
 
 
@@ -234,8 +351,20 @@ def test_evaluate_is_repeatable_and_refuses_another_task():
     np.testing.assert_array_equal(evaluate(policy, "CartPole-v1", seed=1), evaluate(policy, "CartPole-v1", seed=1))
     with pytest.raises(ValueError, match="trained for.*Pendulum-v1 has"):
         evaluate(policy, "Pendulum-v1")
+    with pytest.raises(ValueError, match="trained for"):  # the same shapes, but one action more
+        evaluate(policy, lambda: OneStep(spaces.Box(-1, 1, (4,)), spaces.Discrete(3), lambda obs, action: 0))
+    with pytest.raises(ValueError, match="trained for"):  # four numbers, but not a vector
+        evaluate(policy, lambda: OneStep(spaces.Discrete(4), spaces.Discrete(2), lambda obs, action: 0))
+    with pytest.raises(TypeError, match=r"<TrainingResult: VPG on CartPole-v1.*result.policy\(0\)"):
+        evaluate(quick(), "CartPole-v1")
     with pytest.raises(ValueError, match="episodes = 0"):
         evaluate(policy, "CartPole-v1", episodes=0)
+
+
+def test_evaluate_refuses_an_episode_that_does_not_end():
+    policy = quick().policy(0)
+    with pytest.raises(ValueError, match="3 of 3 episodes on CartPole-v1 .*max_steps = 5.*TimeLimit"):
+        evaluate(policy, "CartPole-v1", episodes=3, max_steps=5)
 
 
 # ---- save and load ------------------------------------------------------------------------------------------------------
@@ -262,6 +391,37 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         result.save(path)
     assert path.read_bytes() == old and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_saved_file_can_be_read_by_others_and_a_missing_folder_is_named(tmp_path):
+    result = quick()
+    (tmp_path / "usual").write_bytes(b"")
+    mode = stat.S_IMODE(result.save(tmp_path / "mine").stat().st_mode)
+    assert mode == stat.S_IMODE((tmp_path / "usual").stat().st_mode)
+    with pytest.raises(FileNotFoundError, match="no folder .*nowhere.*'mine.npz'"):
+        result.save(tmp_path / "nowhere" / "mine")
+
+
+def test_load_names_a_damaged_file(tmp_path):
+    path = quick().save(tmp_path / "mine.npz")
+    good = path.read_bytes()
+    with np.load(path) as file:
+        arrays = dict(file)
+    for part in range(0, len(good), 97):
+        path.write_bytes(good[:part])
+        with pytest.raises(ValueError, match="mine.npz.*damaged"):
+            load(path)
+    damaged = [{"facts": np.array(facts)} for facts in ("[1]", '{"format": 1}', "{")]
+    for change in [*damaged, {"parameters": arrays["parameters"][:1]}, {"parameters": np.array("x")}]:
+        np.savez(path, **(arrays | change))
+        with pytest.raises(ValueError, match="mine.npz.*damaged"):
+            load(path)
+    for start in range(40, len(good) - 40, 97):  # never another error than ours, whatever is overwritten
+        path.write_bytes(good[:start] + bytes(30) + good[start + 30 :])
+        try:
+            load(path)
+        except ValueError as error:
+            assert "damaged" in str(error)
 
 
 def test_load_says_what_is_wrong_with_a_file(tmp_path):
