@@ -274,31 +274,38 @@ def reset(number):
     print(f"{mine.relative_to(ROOT)} is now the original. If it is open in JupyterLab, use File > Reload Notebook from Disk.")
 
 
-def open_lab(folder, arguments):
+def take_lesson(arguments):
+    """The lesson that the first argument names, else the first of all, and the arguments that are left."""
+    if arguments and not arguments[0].startswith("-"):
+        return find_lesson(arguments[0]), arguments[1:]
+    return next(iter(lessons()), None), arguments
+
+
+def open_lab(folder, lesson, arguments):
     """Start JupyterLab at a lesson of a folder. The server's root is the repository, so that ../figures can be reached."""
-    given = arguments[:1] if arguments and not arguments[0].startswith("-") else []
-    lesson = find_lesson(given[0]) if given else next(iter(lessons()), None)
     page = f"/lab/tree/{folder.name}/{lesson.name}" if lesson else "/lab"
     options = [f"--ServerApp.root_dir={ROOT}", f"--LabApp.default_url={page}", "--ServerApp.answer_yes=True"]
     options += ["--log-level=WARN", "--LabApp.log_level=WARN"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         options.append("--allow-root")
     print("JupyterLab opens in your browser. To stop it, press Ctrl-C in this window.", flush=True)
-    return run("-m", "jupyterlab", *options, *arguments[len(given):])
+    return run("-m", "jupyterlab", *options, *arguments)
 
 
 # ------------------------------------------------------------------------------------------------------ commands
 
 
 def cmd_open(arguments):
+    lesson, options = take_lesson(arguments)  # before the set-up takes minutes
     setup()
     copy_missing_lessons()
-    return open_lab(MINE, arguments)
+    return open_lab(MINE, lesson, options)
 
 
 def cmd_edit(arguments):
+    lesson, options = take_lesson(arguments)
     setup()
-    return open_lab(ORIGINALS, arguments)
+    return open_lab(ORIGINALS, lesson, options)
 
 
 def cmd_reset(arguments):
@@ -325,10 +332,14 @@ def cmd_figures(arguments):
 
 
 def cmd_setup(arguments):
+    if arguments not in ([], ["--dev"]):
+        die(f"setup takes nothing or --dev, not {' '.join(arguments)!r}.")
     setup("requirements-dev.txt" if arguments == ["--dev"] else "requirements.txt")
 
 
 def cmd_clean(arguments):
+    if arguments:
+        die(f"clean removes .venv and takes nothing, not {' '.join(arguments)!r}. For a fresh lesson: {COMMAND} reset 02")
     with one_at_a_time():
         if VENV.exists():
             shutil.rmtree(str(VENV))

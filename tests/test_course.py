@@ -79,12 +79,15 @@ def test_help_explains_every_command(course, capsys):
         (["reset", "../02"], r"no lesson '\.\./02'"),
         (["open", "1"], "no lesson '1'"),
         (["77"], "no lesson '77'"),
+        (["edit", "77"], "no lesson '77'"),
+        (["setup", "--Dev"], "nothing or --dev, not '--Dev'"),
+        (["clean", "02"], "not '02'.*reset 02"),
     ],
 )
 def test_a_mistake_is_named_and_the_way_out_too(course, arguments, message):
     with pytest.raises(SystemExit, match=message):
         course.main(arguments)
-    assert course.ran == []
+    assert course.ran == course.installed == []  # a mistake is not first paid for with a set-up
 
 
 def test_an_old_python_is_told_so(course, monkeypatch):

@@ -25,12 +25,22 @@ def check_tensors(**arguments):
     """check_same_shape, for functions that take torch tensors only.
 
     Raises:
-        TypeError: names the argument that is no tensor. ValueError: as check_same_shape.
+        TypeError: names the argument that is no tensor of numbers. ValueError: as check_same_shape.
     """
     for name, data in arguments.items():
         if not isinstance(data, torch.Tensor):
             raise TypeError(f"{name} must be a torch tensor, not {type(data).__name__}. Convert it: torch.as_tensor({name}).")
+        if data.dtype == torch.bool:
+            raise TypeError(f"{name} must hold numbers, not bool. If it is meant as zeros and ones, convert it: {name}.float().")
     check_same_shape(**arguments)
+
+
+def check_whole(name, value, least):
+    """Refuse what is no whole number (TypeError) or below `least` (ValueError)."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be a whole number, not {value!r}.")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, but is {value}.")
 
 
 def per_run(name, value, like, low, high):

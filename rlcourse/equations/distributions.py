@@ -51,7 +51,7 @@ class Categorical:
         Returns:
             Tensor of that shape; always finite.
         """
-        if isinstance(generator, np.random.Generator):
+        if _is_numpy(generator):
             exponential = torch.as_tensor(generator.standard_exponential(tuple(shape)))
         else:
             exponential = torch.empty(tuple(shape), dtype=dtype).exponential_(generator=generator)
@@ -166,7 +166,7 @@ class DiagonalGaussian:
         Returns:
             Tensor of that shape.
         """
-        if isinstance(generator, np.random.Generator):
+        if _is_numpy(generator):
             return torch.as_tensor(generator.standard_normal(tuple(shape))).to(dtype)
         return torch.randn(tuple(shape), generator=generator, dtype=dtype)
 
@@ -237,6 +237,14 @@ class DiagonalGaussian:
 def _zero_where_impossible(term, probs):
     # 0 · log 0 = 0: the limit of p log p. Filled before the product, so that gradients stay finite too.
     return term.masked_fill(probs == 0, 0.0)
+
+
+def _is_numpy(generator):
+    """True for a NumPy generator, False for torch's; anything else, None too, would mean global random numbers: TypeError."""
+    if not isinstance(generator, np.random.Generator | torch.Generator):
+        kind = type(generator).__name__
+        raise TypeError(f"generator must be a numpy.random.Generator, such as np.random.default_rng(0), or torch's, not {kind}.")
+    return isinstance(generator, np.random.Generator)
 
 
 def _check_parameters(**parameters):

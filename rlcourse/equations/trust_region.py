@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from rlcourse.equations.arguments import check_same_shape, per_run
+from rlcourse.equations.arguments import check_tensors, check_whole, per_run
 
 
 def fisher_vector_product(policy, obs, damping=0.0, *, parameters=None):
@@ -30,10 +30,12 @@ def fisher_vector_product(policy, obs, damping=0.0, *, parameters=None):
         Function of v (…, n) → (…, n), n = number of parameters (of one run), in the order of `parameters`.
 
     Raises:
-        ValueError: damping < 0, or v of the wrong shape.
+        ValueError: damping < 0, or v of the wrong shape. TypeError: there are no parameters, or v is no tensor.
 
     Reference: Schulman et al. (2015a), appendix C.
     """
+    if parameters is None and not hasattr(policy, "parameters"):
+        raise TypeError(f"policy {policy!r} has no parameters(); say which ones: parameters=net.parameters().")
     parameters = list(policy.parameters() if parameters is None else parameters)
     new = policy(obs)
     mean_kl = new.detach().kl(new).mean(-1)
@@ -42,7 +44,7 @@ def fisher_vector_product(policy, obs, damping=0.0, *, parameters=None):
     damping = per_run("damping", damping, gradient, 0.0, float("inf"))
 
     def product(v):
-        check_same_shape(gradient=gradient, v=v)
+        check_tensors(gradient=gradient, v=v)
         # F v = ∇_θ ((∇_θ D_KL)ᵀ v)
         hessian_v = torch.autograd.grad((gradient * v).sum(), parameters, retain_graph=True)
         return _flat(hessian_v, lead) + damping * v
@@ -90,13 +92,16 @@ def conjugate_gradient(matvec, b, *, max_iters=10, rel_tol=1e-10):
         Solution.
 
     Raises:
-        ValueError: max_iters < 0, rel_tol out of range, b not finite, or pᵀFp ≤ 0 (F is not positive definite: is a sign wrong,
-            is something not detached, or is damping needed?).
+        ValueError: max_iters < 0, rel_tol out of range, b empty or not finite, a product of another shape, or pᵀFp ≤ 0 (F is
+            not positive definite: is a sign wrong, is something not detached, or is damping needed?).
+        TypeError: b or a product is no tensor, max_iters is no whole number.
 
     Reference: Hestenes and Stiefel (1952); Nocedal and Wright (2006), algorithm 5.2.
     """
-    if max_iters < 0 or not 0 <= rel_tol < 1:
-        raise ValueError(f"max_iters = {max_iters} must be ≥ 0 and rel_tol = {rel_tol} in [0, 1).")
+    check_tensors(b=b)
+    check_whole("max_iters", max_iters, 0)
+    if not 0 <= rel_tol < 1:
+        raise ValueError(f"rel_tol = {rel_tol} must lie in [0, 1).")
     if not torch.isfinite(b).all():
         raise ValueError("b holds NaN or infinity; look at the loss that it is the gradient of.")
     r, size = _unit(b)
@@ -110,6 +115,7 @@ def conjugate_gradient(matvec, b, *, max_iters=10, rel_tol=1e-10):
         if not going.any():
             break
         product = matvec(p)
+        check_tensors(p=p, **{"matvec(p)": product})
         curvature = (p * product).sum(-1, keepdim=True)
         if not (curvature[going] > 0).all():
             raise ValueError(
@@ -164,13 +170,14 @@ def kkt_step(gradient, fisher_vector_product, max_kl, *, cg_iters=10, rel_tol=1e
         KKTStep.
 
     Raises:
-        ValueError: max_kl ≤ 0, or what conjugate_gradient refuses.
+        ValueError: max_kl ≤ 0 or infinite, or what conjugate_gradient refuses. TypeError: gradient is no tensor.
 
     Reference: Schulman et al. (2015a), appendix C; Kakade (2002).
     """
+    check_tensors(gradient=gradient)
     limit = per_run("max_kl", max_kl, gradient, 0.0, float("inf"))
-    if (torch.as_tensor(limit) <= 0).any():
-        raise ValueError(f"max_kl = {max_kl} must be above 0.")
+    if not ((torch.as_tensor(limit) > 0) & torch.isfinite(torch.as_tensor(limit))).all():
+        raise ValueError(f"max_kl = {max_kl} must be above 0 and finite.")
     unit, size = _unit(gradient)
     solution = conjugate_gradient(fisher_vector_product, unit, max_iters=cg_iters, rel_tol=rel_tol)
     moves = (solution.x != 0).any(-1, keepdim=True)
@@ -219,17 +226,23 @@ def backtracking_line_search(evaluate, max_kl, *, backtrack_coeff=0.5, max_backt
         LineSearch.
 
     Raises:
-        ValueError: backtrack_coeff or max_backtracks out of range.
+        ValueError: max_kl (negative, NaN), backtrack_coeff or max_backtracks out of range, or improvement and kl of different
+            shapes. TypeError: not numbers.
     """
-    if not 0 < backtrack_coeff < 1 or max_backtracks < 1:
-        raise ValueError(f"backtrack_coeff = {backtrack_coeff} must lie in (0, 1) and max_backtracks = {max_backtracks} be ≥ 1.")
+    check_whole("max_backtracks", max_backtracks, 1)
+    if not 0 < backtrack_coeff < 1:
+        raise ValueError(f"backtrack_coeff = {backtrack_coeff} must lie in (0, 1).")
     found = None
     for index in range(max_backtracks):
         trial = backtrack_coeff**index
         if found is not None:
             trial = torch.where(found.accepted < 0, trial, found.fraction)
         improvement, kl = (torch.as_tensor(x) for x in evaluate(trial))
+        if improvement.shape != kl.shape:
+            shapes = f"{tuple(improvement.shape)} and {tuple(kl.shape)}"
+            raise ValueError(f"evaluate must return improvement and kl of one shape, one number per problem, not {shapes}.")
         if found is None:
+            max_kl = per_run("max_kl", max_kl, kl, 0.0, float("inf"))
             none = torch.full(kl.shape, -1, dtype=torch.int64)
             found = LineSearch(none, *(torch.zeros_like(kl) for _ in range(3)))
         good = (found.accepted < 0) & torch.isfinite(improvement) & (improvement > 0) & (kl <= max_kl)

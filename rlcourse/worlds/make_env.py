@@ -4,6 +4,7 @@ Two engines stand behind one interface: Gymnasium's own `SyncVectorEnv`, and for
 computes the same numbers for all sub-environments at once (`rlcourse.worlds.classic_control`).
 """
 
+import contextlib
 import difflib
 import math
 import operator
@@ -185,7 +186,12 @@ class _GymnasiumWorld(VectorWorld):
     """Gymnasium's SyncVectorEnv with SAME_STEP resets; the true successor comes from its `final_obs`."""
 
     def __init__(self, make, name, seeds):
-        envs = [_make_one(make) for _ in seeds]
+        with contextlib.ExitStack() as made:  # closes what was made if something fails on the way
+            envs = [made.enter_context(contextlib.closing(_make_one(make))) for _ in seeds]
+            self._set_up(envs, name, seeds)
+            made.pop_all()
+
+    def _set_up(self, envs, name, seeds):
         if len({id(env.unwrapped) for env in envs}) < len(envs):
             raise ValueError("The function returned the same environment twice: the sub-environments would share one state. "
                              "Let it make a new one at each call: make_env(lambda: MyEnv(...)).")
@@ -233,12 +239,17 @@ class _Guard(gymnasium.Wrapper):
         self._name, self._index, self._steps, self._space = world.name, index, 0, world.observation_space
 
     def reset(self, *, seed=None, options=None):
-        obs, _ = self.env.reset(seed=seed, options=options)
-        return self._vector(obs), {}
+        answer = self.env.reset(seed=seed, options=options)
+        if not (isinstance(answer, tuple) and len(answer) == 2):
+            raise self._error(f"reset() must return (obs, info), but returned {answer!r}")
+        return self._vector(answer[0]), {}
 
     def step(self, action):
         self._steps += 1
-        obs, reward, terminated, truncated, _ = self.env.step(action)
+        answer = self.env.step(action)
+        if not (isinstance(answer, tuple) and len(answer) == 5):
+            raise self._error(f"step() must return (obs, reward, terminated, truncated, info), but returned {answer!r}")
+        obs, reward, terminated, truncated, _ = answer
         try:
             reward = float(np.asarray(reward).item())
         except (TypeError, ValueError):
@@ -329,7 +340,9 @@ def _obs_size(name, space):
 
 
 def _check_action_space(name, space):
-    if isinstance(space, Discrete) or (isinstance(space, Box) and len(space.shape) <= 1 and space.dtype.kind == "f"):
+    if isinstance(space, Discrete):
+        return
+    if isinstance(space, Box) and len(space.shape) <= 1 and space.dtype.kind == "f" and math.prod(space.shape) > 0:
         return
     raise ValueError(f"{name}: the action space {space} is not supported (Discrete, or Box of floats with one axis). Map it to "
                      "one of these with gymnasium.wrappers.TransformAction(env, function, action_space).")

@@ -6,6 +6,7 @@ Exact answers are torch float64 and differentiable in the policy; sampled trajec
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 
 import gymnasium
 import numpy as np
@@ -34,6 +35,7 @@ class TabularMDP:
 
     Raises:
         ValueError: shapes disagree, a probability is negative or not finite, a row sums to more than 1, gamma outside [0, 1].
+        TypeError: gamma is no number.
 
     Every method takes a policy table `pi` of shape (..., S, A), rows summing to 1, and is differentiable in it.
     Reference: Sutton & Barto (2018), ch. 3 (we write r_t for the reward that follows a_t; they write R_{t+1}).
@@ -46,7 +48,8 @@ class TabularMDP:
 
     def __post_init__(self):
         for name in ("transition", "reward", "start"):
-            object.__setattr__(self, name, torch.as_tensor(getattr(self, name), dtype=torch.float64))
+            # a copy: what is checked here cannot be changed from outside
+            object.__setattr__(self, name, torch.as_tensor(getattr(self, name), dtype=torch.float64).clone())
         transition, reward, start = self.transition, self.reward, self.start
         if transition.ndim != 3 or transition.shape[0] != transition.shape[2] or 0 in transition.shape:
             raise ValueError(f"transition must have shape (S, A, S) with S, A >= 1, got {tuple(transition.shape)}")
@@ -54,6 +57,8 @@ class TabularMDP:
             raise ValueError(f"reward must have shape (S, A) = {tuple(transition.shape[:2])}, got {tuple(reward.shape)}")
         if start.shape != transition.shape[:1]:
             raise ValueError(f"start must have shape (S,) = {tuple(transition.shape[:1])}, got {tuple(start.shape)}")
+        if not isinstance(self.gamma, Real) or isinstance(self.gamma, bool):
+            raise TypeError(f"gamma must be a number in [0, 1], got {self.gamma!r}")
         if not 0.0 <= self.gamma <= 1.0:
             raise ValueError(f"gamma must lie in [0, 1], got {self.gamma}")
         if not torch.isfinite(reward).all():
@@ -240,8 +245,11 @@ def exact_policy_gradient(mdp: TabularMDP, policy: Policy, theta: Tensor) -> Ten
         theta: float64 parameters, any shape the policy accepts.
     Returns:
         Like theta, and differentiable in it. No derivative of d or Q enters: that is what the theorem says.
+    Raises:
+        TypeError: theta is not float64. ValueError: the table does not fit the world.
     Reference: Sutton et al. (2000), Theorem 1; Sutton & Barto (2018), eq. 13.5 (there only up to a constant factor).
     """
+    _check_float64(theta)
     pi = policy(theta)
     return _weighted_gradient(mdp.discounted_state_distribution(pi), mdp.q_values(pi), policy, theta)
 
@@ -254,8 +262,16 @@ def dropped_discount_gradient(mdp: TabularMDP, policy: Policy, theta: Tensor) ->
     Same arguments and shape as `exact_policy_gradient`. For 0 < gamma < 1 it is not the gradient of any function that could be
     written down for all MDPs. Reference: Nota & Thomas (2020).
     """
+    _check_float64(theta)
     pi = policy(theta)
     return _weighted_gradient(mdp.state_visits(pi), mdp.q_values(pi), policy, theta)
+
+
+def _check_float64(theta) -> None:
+    if not isinstance(theta, Tensor) or theta.dtype != torch.float64:
+        kind = theta.dtype if isinstance(theta, Tensor) else type(theta).__name__
+        raise TypeError(f"theta must be a float64 torch tensor, got {kind}; exact answers need its digits: "
+                        "torch.as_tensor(theta, dtype=torch.float64)")
 
 
 def _weighted_gradient(visits: Tensor, q_value: Tensor, policy: Policy, theta: Tensor) -> Tensor:
@@ -277,15 +293,15 @@ def finite_difference_gradient(f: Callable[[Tensor], Tensor], theta: Tensor, h: 
     Returns:
         Derivatives, shape (*f(theta).shape, *theta.shape).
     Raises:
-        ValueError: h is not positive. TypeError: theta is not float64 (the differences would be rounding noise).
+        ValueError: h is not positive and finite. TypeError: theta is not float64 (the differences would be rounding noise).
     """
-    if not h > 0:
-        raise ValueError(f"h must be > 0, got {h}")
-    if theta.dtype != torch.float64:
-        raise TypeError(f"theta must be float64, got {theta.dtype}; in float32 a step of {h:g} is lost in rounding")
+    if not 0 < h < float("inf"):
+        raise ValueError(f"h must be > 0 and finite, got {h}")
+    _check_float64(theta)
     steps = h * torch.eye(theta.numel(), dtype=torch.float64).reshape(-1, *theta.shape)
     theta = theta.detach()
-    columns = torch.stack([(f(theta + step) - f(theta - step)) / (2 * h) for step in steps], -1)
+    columns = [(f(theta + step) - f(theta - step)) / (2 * h) for step in steps]
+    columns = torch.stack([torch.as_tensor(column, dtype=torch.float64) for column in columns], -1)
     return columns.reshape(*columns.shape[:-1], *theta.shape)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlcourse.equations.arguments import per_run
+from rlcourse.equations.arguments import check_tensors, check_whole, per_run
 
 
 def test_a_number_stays_a_number():
@@ -33,3 +33,15 @@ def test_what_does_not_fit_is_refused():
         per_run("clip", float("nan"), data, 0, 1)
     with pytest.raises(TypeError, match="clip must be a number.*'much'"):
         per_run("clip", "much", data, 0, 1)
+
+
+def test_flags_are_no_numbers():
+    with pytest.raises(TypeError, match=r"advantage must hold numbers, not bool.*advantage\.float\(\)"):
+        check_tensors(log_prob=torch.zeros(2), advantage=torch.tensor([True, False]))
+
+
+def test_whole_numbers():
+    check_whole("n", np.int64(1), 1)
+    for value, error in [(0, ValueError), (1.0, TypeError), (True, TypeError), ("1", TypeError), (None, TypeError)]:
+        with pytest.raises(error, match=f"n must .*{value}"):
+            check_whole("n", value, 1)

@@ -358,3 +358,10 @@ def test_kl_needs_two_of_a_kind():
         categorical.kl(Categorical(torch.zeros(1, 2)))
     with pytest.raises(ValueError, match=r"mean is \(4, 2\) and other_mean is \(4, 1\)"):
         gaussian.kl(DiagonalGaussian(torch.zeros(4, 1), torch.zeros(4, 1)))
+
+
+@pytest.mark.parametrize("generator", [None, 0, np.random, np.random.RandomState(0)])
+def test_random_numbers_come_from_a_generator_only(generator):
+    for policy in (Categorical(torch.zeros(2, 3)), DiagonalGaussian(torch.zeros(2, 3), torch.zeros(2, 3))):
+        with pytest.raises(TypeError, match=r"generator must be .*default_rng\(0\)"):
+            policy.sample(generator)

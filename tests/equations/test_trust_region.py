@@ -131,6 +131,34 @@ def test_wrong_arguments():
         conjugate_gradient(times(np.eye(2)), b)
     with pytest.raises(ValueError, match="rel_tol = 1"):
         conjugate_gradient(times(np.eye(2)), tensor([1.0, 1.0]), rel_tol=1)
+    with pytest.raises(TypeError, match="max_iters.*2.5"):
+        conjugate_gradient(times(np.eye(2)), tensor([1.0, 1.0]), max_iters=2.5)
+    with pytest.raises(TypeError, match="b must be a torch tensor"):
+        conjugate_gradient(times(np.eye(2)), np.ones(2))
+    for wrong in (torch.ones(()), torch.ones(0)):
+        with pytest.raises(ValueError, match="b has shape"):
+            conjugate_gradient(times(np.eye(2)), wrong)
+
+
+@pytest.mark.parametrize("reshape", [lambda v: v[:, None], lambda v: v[None]])
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_product_of_another_shape_is_refused(reshape, size):
+    with pytest.raises(ValueError, match=r"matvec\(p\)"):
+        conjugate_gradient(reshape, torch.ones(size, dtype=f64))
+
+
+@pytest.mark.parametrize("max_kl", [0, -1, float("nan"), float("inf")])
+def test_a_limit_out_of_range_is_refused(max_kl):
+    with pytest.raises(ValueError, match="max_kl"):
+        kkt_step(torch.ones(3, dtype=f64), lambda v: v, max_kl)
+    if not max_kl >= 0:
+        with pytest.raises(ValueError, match="max_kl"):
+            backtracking_line_search(lambda fraction: (1.0, 0.0), max_kl)
+
+
+def test_a_policy_without_parameters_is_named():
+    with pytest.raises(TypeError, match=r"parameters=net\.parameters\(\)"):
+        fisher_vector_product(lambda obs: obs, torch.zeros(2, 1))
 
 
 # ---- Fisher -------------------------------------------------------------------------------------------------------------
@@ -350,5 +378,14 @@ def test_each_run_is_accepted_on_its_own_and_then_left_alone():
 
 @pytest.mark.parametrize("options", [{"backtrack_coeff": 1.0}, {"backtrack_coeff": 0.0}, {"max_backtracks": 0}])
 def test_line_search_refuses_nonsense(options):
-    with pytest.raises(ValueError, match="backtrack_coeff"):
+    with pytest.raises(ValueError, match=next(iter(options))):
         backtracking_line_search(lambda fraction: (1.0, 0.0), 0.01, **options)
+
+
+def test_line_search_never_broadcasts_and_takes_a_list_of_limits():
+    good, kl = torch.ones(2), torch.full((2,), 0.05)
+    for improvement, other in [(good, kl[:, None]), (good[0], kl), (good, kl[0])]:
+        with pytest.raises(ValueError, match="one shape"):
+            backtracking_line_search(lambda fraction, answer=(improvement, other): answer, 0.1)
+    search = backtracking_line_search(lambda fraction: (good, kl), [0.1, 0.01], max_backtracks=1)
+    assert search.accepted.tolist() == [0, -1]

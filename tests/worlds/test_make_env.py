@@ -266,6 +266,29 @@ def test_a_function_that_returns_the_same_environment_twice():
         make_env(lambda: env, 2)
 
 
+def test_what_was_made_is_closed_if_something_fails():
+    class Closing(Counter):
+        open = 0
+
+        def __init__(self, **options):
+            if Closing.open == 3:
+                raise OSError("no fourth")
+            super().__init__(**options)
+            Closing.open += 1
+
+        def close(self):
+            Closing.open -= 1
+
+    for make, error in [(Closing, OSError), (lambda: Closing(action_space=spaces.MultiBinary(2)), ValueError)]:
+        with pytest.raises(error):
+            make_env(make, 4 if make is Closing else 2)
+        assert Closing.open == 0
+    world = make_env(Closing, 2)
+    assert Closing.open == 2
+    world.close()
+    assert Closing.open == 0
+
+
 def test_sub_environments_with_different_spaces():
     sizes = iter([2, 3])
     with pytest.raises(ValueError, match="sub-environment 1 has other spaces"):
@@ -366,6 +389,27 @@ def test_numbers_that_are_not_finite_are_located(broken):
 def test_observations_that_break_their_promise(space, obs, words):
     with pytest.raises(ValueError, match=words):
         make_env(lambda: Counter(space, obs=obs)).reset()
+
+
+def test_the_interface_of_old_gym_is_named():
+    class Old(Counter):
+        def reset(self, **options):
+            return super().reset(**options)[0] if self.ends_at else super().reset(**options)
+
+        def step(self, action):
+            return super().step(action)[:4]
+
+    with pytest.raises(ValueError, match=r"reset\(\) must return \(obs, info\)"):
+        make_env(lambda: Old(ends_at=2)).reset()
+    world = make_env(Old)
+    world.reset()
+    with pytest.raises(ValueError, match=r"step\(\) must return \(obs, reward, terminated, truncated, info\)"):
+        world.step(np.zeros(1, int))
+
+
+def test_an_empty_action_is_refused():
+    with pytest.raises(ValueError, match="action space .* not supported"):
+        make_env(lambda: Counter(action_space=spaces.Box(-1, 1, (0,))))
 
 
 def test_a_reward_that_is_no_number():

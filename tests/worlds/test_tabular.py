@@ -367,18 +367,39 @@ def test_other_bad_input_is_refused():
     for call, message in [
         (lambda: corridor_policy(torch.zeros(2)), r"theta must have shape \(\.\.\., 1\)"),
         (lambda: softmax_policy(torch.zeros(2)), r"theta must have shape \(\.\.\., S, A\)"),
-        (lambda: tabular.exact_policy_gradient(corridor, softmax_policy, torch.zeros(2, 2)), "check the shape of theta"),
+        (lambda: tabular.exact_policy_gradient(corridor, softmax_policy, theta.new_zeros(2, 2)), "check the shape of theta"),
         (lambda: tabular.sample_trajectories(corridor, pi, 0, rng), "at least 1, got 0"),
         (lambda: tabular.sample_trajectories(corridor, pi, 5, rng, max_steps=3), "still going on after max_steps = 3"),
         (lambda: tabular.sample_trajectories(corridor, pi.expand(2, 2, 3, 2), 5, rng), r"\(R, S, A\)"),
         (lambda: tabular.enumerate_trajectories(corridor, pi), "longer than max_steps = 50"),
         (lambda: tabular.enumerate_trajectories(corridor, pi.expand(2, 3, 2)), r"shape \(S, A\)"),
         (lambda: tabular.finite_difference_gradient(torch.sum, theta, h=0.0), "h must be > 0"),
+        (lambda: tabular.finite_difference_gradient(torch.sum, theta, h=math.inf), "h must be > 0 and finite"),
         (lambda: tabular.gradient_estimates(batch, batch.reward[:, None], score), "one number per row"),
         (lambda: tabular.gradient_estimates(batch, batch.reward, score[0]), "score must have shape"),
         (lambda: tabular.chain(0), "at least 1"),
     ]:
         with pytest.raises(ValueError, match=message):
             call()
-    with pytest.raises(TypeError, match="float64"):
-        tabular.finite_difference_gradient(torch.sum, torch.zeros(2))
+    for bad in (torch.zeros(1), np.zeros(1), [0.0]):
+        with pytest.raises(TypeError, match="float64 torch tensor, got"):
+            tabular.finite_difference_gradient(torch.sum, bad)
+        for gradient in (tabular.exact_policy_gradient, tabular.dropped_discount_gradient):
+            with pytest.raises(TypeError, match="float64 torch tensor, got"):
+                gradient(corridor, corridor_policy, bad)
+    for gamma in ("0.9", None, True, [0.9]):
+        with pytest.raises(TypeError, match="gamma must be a number"):
+            TabularMDP(**ONE | {"gamma": gamma})
+
+
+def test_a_world_does_not_change_with_the_arrays_it_was_made_from():
+    transition, reward, start = np.full((1, 1, 1), 0.5), torch.ones(1, 1, dtype=torch.float64), np.ones(1)
+    world = TabularMDP(transition, reward, 1.0, start)
+    transition[:], reward[:], start[:] = 7, 7, 7
+    assert float(world.expected_return(torch.ones(1, 1))) == 2
+
+
+@pytest.mark.parametrize("number", [float, np.float64])
+def test_finite_differences_of_a_plain_number(number):
+    theta = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    close(tabular.finite_difference_gradient(lambda x: number((x**3).sum()), theta), 3 * theta**2, 1e-8)
