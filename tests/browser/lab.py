@@ -44,7 +44,7 @@ def jupyterlab(folder, root=None):
     places = {"CONFIG_DIR": "config", "DATA_DIR": "data", "RUNTIME_DIR": "runtime"}
     env = os.environ | {f"JUPYTER_{name}": str(folder / place) for name, place in places.items()}
     env |= {"JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces")}
-    env |= {"PYTHONUTF8": "1", "OMP_NUM_THREADS": "1"}
+    env |= {"PYTHONUTF8": "1", "OMP_NUM_THREADS": "1"}  # as course.py does
     env["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     options = ["--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"]
     options += [
@@ -105,7 +105,9 @@ class Lab:
             page.goto(f"{self.url}/lab/tree/{notebook}?token={self.token}&reset")
             page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
             # the toolbar says "idle" before the kernel is connected; running then would ask for a kernel
-            page.wait_for_function(KERNEL_IDLE, timeout=60_000)
+            page.wait_for_function(f"() => document.querySelector('.jp-Dialog') || ({KERNEL_IDLE})()", timeout=60_000)
+            for dialog in page.locator(".jp-Dialog").all():
+                raise RuntimeError(f"{notebook}: JupyterLab asks: {' '.join(dialog.inner_text().split())}")
             yield lesson
         finally:
             with contextlib.suppress(Exception):

@@ -145,7 +145,7 @@ def test_widget(lab, browser, shots, demo, record_property):
 
         (box,) = lesson.explorers()
         assert box.get_attribute("aria-label") == "Weights of GAE" and box.get_attribute("role") == "group"
-        assert box.locator("[aria-live=polite]").inner_text().strip() == settled(box)
+        assert settled(box) == box.locator("[aria-live=polite]").inner_text().strip()
         assert [s.get_attribute("aria-label") for s in box.get_by_role("slider").all()] == ["λ", "horizon (steps)"]
         for label in ("λ", "horizon (steps)"):
             assert box.get_by_role("spinbutton", name=label, exact=True).count() == 1
