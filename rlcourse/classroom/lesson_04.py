@@ -9,6 +9,7 @@ from functools import lru_cache
 import gymnasium
 import numpy as np
 import torch
+from matplotlib.colors import BoundaryNorm
 
 from rlcourse.agents.training import train
 from rlcourse.agents.trpo import TRPO
@@ -59,32 +60,21 @@ def gradient_step(theta, length):
     return length * gradient / gradient.norm()
 
 
+HEIGHTS = (-1.0, -0.5, 0.0, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6)  # of the map's flat steps: they make small pictures
 COURAGE, CAUTION = (-4.0, 4.0), (-2.0, 6.0)  # what the map shows of theta_0 and theta_1
 
 
 @lru_cache(maxsize=1)
-def landscape(points=121):
+def landscape(points=301):
     """(1 - gamma) J on a grid of the map, (points, points), rows along theta_1."""
     courage, caution = (torch.linspace(*ends, points, dtype=torch.float64) for ends in (COURAGE, CAUTION))
     return reward_per_step(torch.stack(torch.meshgrid(courage, caution, indexing="xy"), -1)).numpy()
 
 
 def draw_landscape(ax, colorbar=True):
-    """The map of J; colours end at -1, which is deep in the abyss."""
-    height = np.clip(landscape(), -1, None)
-    image = ax.imshow(
-        height,
-        origin="lower",
-        extent=COURAGE + CAUTION,
-        aspect="auto",
-        cmap="cividis",
-        vmin=-1,
-        vmax=0.6,
-        interpolation="nearest",
-        zorder=1,
-    )
-    ax.contour(height, levels=[-0.9, -0.5, 0.0, 0.2, 0.3, 0.4, 0.5], extent=COURAGE + CAUTION, colors="white", linewidths=0.7,
-               linestyles="-", zorder=1)  # fmt: skip
+    """The map of J in flat steps; below -1, deep in the abyss, it is all one colour."""
+    extent, flat = COURAGE + CAUTION, BoundaryNorm(HEIGHTS, 256, extend="min")
+    image = ax.imshow(landscape(), origin="lower", extent=extent, aspect="auto", norm=flat, interpolation="nearest", zorder=1)
     ax.set(
         xlabel="θ₀, courage",
         ylabel="θ₁, caution at the edge",
@@ -95,7 +85,7 @@ def draw_landscape(ax, colorbar=True):
     )
     ax.grid(False)
     if colorbar:
-        ax.figure.colorbar(image, ax=ax, label="reward per step, (1−γ) J", extend="min")
+        ax.figure.colorbar(image, ax=ax, label="reward per step, (1−γ) J")
 
 
 # ------------------------------------------------------------------------------- surrogate and bounds, exact and for many pairs
