@@ -109,7 +109,8 @@ class Explorer(widgets.VBox):
     """Made by `explore`."""
 
     def __init__(self, view, width=WIDTH):
-        self.view, self._width, self._seen, self._plan = view, width, {}, []
+        self.view, self._width = view, width
+        self._seen, self._plan, self._busy = {}, [], False
         label_width = f"{max(len(control.label) for control in view.controls.values()) * 0.6 + 1:.1f}em"
         rows, self.inputs = [], {}
         for name, control in view.controls.items():
@@ -134,14 +135,12 @@ class Explorer(widgets.VBox):
 
     def set(self, **values):
         """Move controls from code, as a hand would, with one new picture at the end."""
-        with self.hold_sync():
-            self._busy = True
-            for name, value in values.items():
-                self.inputs[name].value = value
-            self._busy = False
+        self._busy = True
+        for name, value in values.items():
+            self.inputs[name].value = value
+        self._busy = False
         self._refresh(self.values())
-
-    _busy = False
+        self._draw_ahead(self.values())
 
     def _moved(self, name, change):
         if not self._busy:
@@ -160,15 +159,17 @@ class Explorer(widgets.VBox):
     def _look(self, values):
         """(HTML of the picture, HTML of the line) at these values, from memory if they were drawn before."""
         key = tuple(values.values())
-        if key not in self._seen:
+        look = self._seen.get(key)
+        if look is None:
             pixels, sentence = self.view.frame(values)
             sliders = sum(isinstance(control, Slider) for control in self.view.controls.values())
             hook = f'data-sliders="{sliders}" data-title="{html.escape(self.view.title)}" onload="{_NAME_PARTS}"'
             tag = image_tag(fast_png(pixels), sentence, self.view.fig.get_size_inches(), self._width, hook)
-            self._seen[key] = tag, f'<div style="{_LINE};max-width:{self._width}px">{html.escape(sentence)}</div>'
+            look = tag, f'<div style="{_LINE};max-width:{self._width}px">{html.escape(sentence)}</div>'
+            self._seen[key] = look
             if len(self._seen) > REMEMBERED:
                 self._seen.pop(next(iter(self._seen)), None)
-        return self._seen[key]
+        return look
 
     def _sorry(self, values, error):
         """(An empty picture of the same size, what went wrong in red)."""
