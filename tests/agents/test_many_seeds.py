@@ -24,6 +24,8 @@ def steps_to(target, algorithm_name, env, seeds, budget):
         ("VPG", "CartPole-v1", 475, 200_000, 200, 0.99),
         ("VPG", "Acrobot-v1", -100, 200_000, 50, 0.9),
         ("VPG", "Pendulum-v1", -200, 1_000_000, 10, 0.8),
+        ("TRPO", "CartPole-v1", 475, 250_000, 50, 0.9),
+        ("TRPO", "Pendulum-v1", -200, 250_000, 20, 0.9),
     ],
 )
 def test_recommended_settings_solve_fresh_seeds(algorithm_name, env, target, budget, num_seeds, share, record_property):
