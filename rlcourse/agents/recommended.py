@@ -60,10 +60,10 @@ def recommended(algorithm_name: str, env_id: str):
     """The settings which the lessons use for this algorithm and environment (a copy: change it freely).
 
     Raises:
-        KeyError: nothing is known for this pair; the message lists what is.
+        ValueError: nothing is known for this pair; the message lists what is.
     """
     if (algorithm_name, env_id) not in RECOMMENDED:
         known = ", ".join(f"{name} on {env}" for name, env in RECOMMENDED)
-        raise KeyError(f"no settings for {algorithm_name!r} on {env_id!r}; there are some for: {known}.")
+        raise ValueError(f"no settings for {algorithm_name!r} on {env_id!r}; there are some for: {known}.")
     settings = RECOMMENDED[algorithm_name, env_id]
     return type(settings)(**vars(settings))

@@ -92,5 +92,5 @@ def test_recommended_gives_a_copy_and_names_what_it_knows():
     first = recommended("VPG", "CartPole-v1")
     first.gamma = 0.5
     assert recommended("VPG", "CartPole-v1").gamma != 0.5
-    with pytest.raises(KeyError, match="'Walker'.*VPG on CartPole-v1"):
+    with pytest.raises(ValueError, match="'Walker'.*VPG on CartPole-v1"):
         recommended("VPG", "Walker")

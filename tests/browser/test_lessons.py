@@ -1,7 +1,6 @@
 """Every lesson, and a lesson made here that shows the widgets at their worst, in a real JupyterLab in a real browser."""
 
 from pathlib import Path
-from statistics import median
 
 import nbformat
 import pytest
@@ -187,7 +186,6 @@ def test_widget(lab, browser, shots, demo, record_property):
         record_property("measured", f"key press to changed picture: {row(seen['changes'])}")
         print(row(seen["changes"]))
         assert seen["blank"] == 0 and seen["jumps"] == 0
-        assert median(seen["changes"]) < 1000  # only a guard, whatever else the machine is doing; the value is printed
         assert lesson.ask_kernel(count) == figures
         no_trouble(lesson)
     print(f"screenshots: {shots}")
