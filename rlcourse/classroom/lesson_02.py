@@ -27,8 +27,8 @@ from rlcourse.worlds.tabular import (
     softmax_policy,
 )
 
-# The lesson has many pictures. At 120 dots per inch, 1080 pixels wide, its file stays below 1.5 MB.
-DPI = 120
+DPI = 110  # the lesson has many pictures: 990 pixels wide, its file stays below 1.5 MB
+ABOVE = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "handlelength": 1.6, "columnspacing": 1.0}  # of a legend
 
 
 def _figure(*args, **kwargs):
@@ -188,8 +188,8 @@ def ladder_figure(ladder):
     left.set(xscale="log", xlim=(1, 60), xlabel="noise: trace(Cov) / ‖mean‖²")
     left.set_xticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
     left.minorticks_off()
-    right.set(xlabel="angle of the mean, degrees", xlim=(0, 15))
-    right.legend(loc="lower right")
+    right.set(xlabel="angle of the mean, degrees", xlim=(0, 12))
+    right.legend(**ABOVE)
     return fig
 
 
@@ -240,6 +240,17 @@ def exact_ascent(num_updates=150, step_size=0.5):
         path.append((float(world.expected_return(pi)), float(loss)))
         theta = theta + step_size * exact_policy_gradient(world, softmax_policy, theta) / visits.sum()
     return tuple(np.array(path).T)
+
+
+def ascent_figure(value, loss):
+    """Left the expected return, right the value of the loss, against the updates; a dotted line where the loss is lowest."""
+    fig, (left, right) = _figure(1, 2)
+    left.plot(value, color=PALETTE["blue"], linestyle="-")
+    right.plot(loss, color=PALETTE["vermillion"], linestyle="--")
+    right.axvline(loss.argmin(), color=PALETTE["black"], linestyle=":", linewidth=1.5)
+    left.set(xlabel="updates", ylabel="expected return J")
+    right.set(xlabel="updates", ylabel="value of the loss")
+    return fig
 
 
 # --------------------------------------------------------------------------------------------------------------------- the trap
@@ -362,7 +373,7 @@ def draw_trap(fig):
     curves = [right.plot(updates, 0.0 * updates, color=PALETTE[c], linestyle=d, linewidth=2.5, label=name)[0]
               for name, c, d in looks]  # fmt: skip
     right.set(xlabel="updates", ylabel=f"share of {TRAP_RUNS} runs", ylim=(-0.02, 1.02), xlim=(1, TRAP_UPDATES), xscale="log")
-    right.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, handlelength=1.6, columnspacing=1.0)
+    right.legend(ncols=3, **ABOVE)
 
     def update(data):
         update_paths(data)
@@ -483,14 +494,15 @@ def diagnostics_figure(result):
         "mean_return": "return",
         "entropy": "entropy, nats",
         "kl": "KL of one update, nats",
-        "explained_variance": "explained variance",
+        "explained_variance": "explained variance, cut at −1",
         "grad_norm": "gradient norm",
         "policy_loss": "value of the loss",
     }
     fig, axes = _figure(2, 3, size=(9.0, 5.2), sharex=True)
     steps = smoothed(result.history["env_steps"][0]) / 1000
     for ax, (name, label) in zip(axes.flat, panels.items(), strict=True):
-        _band(ax, steps, smoothed(result.history[name]), "blue", "-")
+        values = result.history[name]
+        _band(ax, steps, smoothed(values.clip(-1) if name == "explained_variance" else values), "blue", "-")
         ax.set_title(label)
     axes[0, 2].set_yscale("log")
     axes[1, 0].set_ylim(-1.05, 1.05)
@@ -575,7 +587,7 @@ def draw_sweep(fig):
     bands = [right.vlines(rates, 0, 0, color=PALETTE[c], linewidth=4, alpha=0.35) for c in ("orange", "blue")]
     (here,) = right.plot([], [], "o", color="none", markeredgecolor=PALETTE["vermillion"], markersize=17, markeredgewidth=2.5)
     right.set(xscale="log", xlabel="learning rate", ylabel=f"return after {SWEEP_STEPS // 1000}k steps", ylim=(0, 510))
-    right.legend(loc="upper left")
+    right.legend(ncols=2, **ABOVE)
 
     def update(data):
         update_curves(data)
@@ -599,7 +611,7 @@ def _sweep_curves(ax):
              for _ in range(SWEEP_SEEDS)]  # fmt: skip
     (median,) = ax.plot(steps, 0 * steps, color=PALETTE["vermillion"], linestyle="-", linewidth=2.6, label="median")
     ax.set(xlabel="1000 steps per run", ylabel="mean return", ylim=(0, 510), xlim=(0, SWEEP_STEPS / 1000))
-    ax.legend(loc="upper left")
+    ax.legend(**ABOVE)
 
     def update(data):
         for line, curve in zip(seeds, data.curves, strict=True):
