@@ -155,8 +155,10 @@ class Lesson:
         cell.wait_for()
         return cell
 
-    def cells(self):
-        return range(self.page.evaluate(f"() => {CELLS}.length"))
+    def cells_with_pictures(self):
+        """Numbers of the cells that show one, in their text or in an output."""
+        shows = "JSON.stringify(cell.outputs ?? []).includes('image/png') || /!\\[|<img/.test(cell.source)"
+        return self.page.evaluate(f"() => {CELLS}.flatMap((cell, i) => {shows} ? [i] : [])")
 
     def explorers(self):
         """The widgets made by `explore`, one after the other, each scrolled into the page and ready."""
