@@ -41,7 +41,8 @@ def write(lesson, name, recipe):
     unfinished = path.with_suffix(".part.npz")
     np.savez_compressed(unfinished, facts=np.array(json.dumps(facts)), **arrays)
     if (size := unfinished.stat().st_size) > LARGEST:
-        raise SystemExit(f"{unfinished} has {size:,} bytes, more than {LARGEST:,}: store fewer numbers or smaller types.")
+        unfinished.unlink()
+        raise SystemExit(f"{path} would have {size:,} bytes, more than {LARGEST:,}: store fewer numbers or smaller types.")
     os.replace(unfinished, path)
     return path
 

@@ -601,8 +601,11 @@ def draw_sweep(fig):
 
 
 def draw_sweep_curves(fig):
-    """Left panel of the widget alone."""
-    return _sweep_curves(fig.subplots())
+    """Left panel of the widget alone, without its legend."""
+    ax = fig.subplots()
+    update = _sweep_curves(ax)
+    ax.get_legend().remove()
+    return update
 
 
 def _sweep_curves(ax):
