@@ -271,8 +271,9 @@ def train(algorithm, env, *, total_steps, seeds, progress=True, dtype=torch.floa
         env: a Gymnasium id, or a function without arguments that makes an environment.
         total_steps: environment steps per run (rounded up to whole updates of num_envs · num_steps).
         seeds: ints ≥ 0. Run r depends on its own seed and setting only, not on its neighbours.
-        progress: show a progress bar. callbacks: one function or several, called with the TrainingState after each update; one
-            that returns True ends the training early.
+        progress: show a progress bar ("twin" there: our batched twin of the environment is used).
+        callbacks: one function or several, called with the TrainingState after each update; one that returns True ends the
+            training early.
         dtype: torch.float32 to train, torch.float64 to check.
         batched: use our batched twin of the environment where there is one (worlds.classic_control); False: Gymnasium's own.
 
@@ -291,8 +292,8 @@ def train(algorithm, env, *, total_steps, seeds, progress=True, dtype=torch.floa
     with contextlib.closing(updates), contextlib.closing(bar):
         for state in updates:
             if state.iteration == 1 and progress:
-                kind = "batched twin" if state.env_is_batched else "Gymnasium"
-                bar.set_description(f"{type(algorithm).__name__} on {state.env_name} ({kind}), {len(state.runs)} runs")
+                twin = " twin" if state.env_is_batched else ""  # the line must fit a notebook's page
+                bar.set_description(f"{type(algorithm).__name__}, {state.env_name}{twin}, {len(state.runs)} runs")
             bar.update(min(state.env_steps, total_steps) - bar.n)
             returns = state.latest("mean_return")
             if np.isfinite(returns).any():
