@@ -257,6 +257,13 @@ def test_what_the_trap_widget_says():
     assert f"{locked} of 100 runs are locked" in lesson_02.describe_trap(data, 10.0, True, 1)
 
 
+def test_what_the_folded_answers_say_about_the_trap():
+    settings = [(1, 1, 1), (1, 0, 1), (3, 1, 1), (3, 1, 16)]  # step size, baseline, plays per update
+    locked = {setting: lesson_02.trap(*setting).shares[2, -1] for setting in settings}
+    assert locked[1, 0, 1] > locked[1, 1, 1]
+    assert f"from {100 * locked[3, 1, 1]:.0f} runs to none" in prose() and locked[3, 1, 16] == 0
+
+
 # ------------------------------------------------------------------------------------------------------------ the stored sweep
 
 
