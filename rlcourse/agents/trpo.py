@@ -15,7 +15,8 @@ class TRPO(Algorithm):
     """Settings of TRPO; those shared by all algorithms are in `Algorithm`.
 
     Each update: the step that raises the surrogate most within the trust region (equations.trust_region), shortened until the
-    true mean KL is within `max_kl` and the surrogate improves; then regression of the critic on V̂^targ = Â + V.
+    true mean KL is within `max_kl` and the surrogate improves; then regression of the critic on V̂^targ = Â + V. A run in which
+    conjugate gradient meets pᵀ(F + cI)p ≤ 0 is quarantined.
 
     Args:
         max_kl: δ_KL, limit on the mean D_KL(π_old ‖ π_θ) of one update, nats.
@@ -55,7 +56,8 @@ class TRPO(Algorithm):
         gradient = agent.policy_gradient(objective)
         rows = batch.every(self.fisher_stride).obs
         fisher = fisher_vector_product(agent.policy, rows, self.cg_damping, parameters=agent.policy_parameters)
-        step = kkt_step(gradient, fisher, self.max_kl, cg_iters=self.cg_iters, rel_tol=self.cg_tol)
+        step = kkt_step(gradient, fisher, self.max_kl, cg_iters=self.cg_iters, rel_tol=self.cg_tol, strict=False)
+        agent.quarantine(step.multiplier.isnan(), "F + cI is not positive definite: raise cg_damping, or train in float64")
 
         start = agent.policy_vector()
 

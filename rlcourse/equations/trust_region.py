@@ -75,7 +75,7 @@ class Solution:
     residuals: list
 
 
-def conjugate_gradient(matvec, b, *, max_iters=10, rel_tol=1e-10):
+def conjugate_gradient(matvec, b, *, max_iters=10, rel_tol=1e-10, strict=True):
     """Solve F x = b for symmetric positive definite F, known only through its products: minimises ½xᵀFx − bᵀx.
 
         α = rᵀr / pᵀFp,   x ← x + αp,   r ← r − αFp,   β = r_newᵀr_new / rᵀr,   p ← r + βp
@@ -87,13 +87,15 @@ def conjugate_gradient(matvec, b, *, max_iters=10, rel_tol=1e-10):
         matvec: function (…, n) → (…, n), each problem with its own F.
         b: (…, n) float tensor.
         max_iters: at most so many products. rel_tol: in [0, 1).
+        strict: what to do about a problem with pᵀFp ≤ 0. True: raise. False: its x and residual_norm are NaN, and the problems
+            beside it go on as if it were not there.
 
     Returns:
         Solution.
 
     Raises:
-        ValueError: max_iters < 0, rel_tol out of range, b empty or not finite, a product of another shape, or pᵀFp ≤ 0 (F is
-            not positive definite: is a sign wrong, is something not detached, or is damping needed?).
+        ValueError: max_iters < 0, rel_tol out of range, b empty or not finite, a product of another shape, or (if strict)
+            pᵀFp ≤ 0: F is not positive definite. Is a sign wrong, is something not detached, or is damping needed?
         TypeError: b or a product is no tensor, max_iters is no whole number.
 
     Reference: Hestenes and Stiefel (1952); Nocedal and Wright (2006), algorithm 5.2.
@@ -108,20 +110,23 @@ def conjugate_gradient(matvec, b, *, max_iters=10, rel_tol=1e-10):
     x, p = torch.zeros_like(r), r
     start = rr = (r * r).sum(-1, keepdim=True)
     iters = torch.zeros(b.shape[:-1], dtype=torch.int64)
+    broken = torch.zeros_like(start, dtype=torch.bool)
     relative = lambda: torch.where(start > 0, rr / torch.where(start > 0, start, 1.0), 0.0).sqrt()[..., 0]  # noqa: E731
     residuals = [relative()]
     for _ in range(max_iters):
-        going = rr > rel_tol**2 * start
+        going = ~broken & (rr > rel_tol**2 * start)
         if not going.any():
             break
         product = matvec(p)
         check_tensors(p=p, **{"matvec(p)": product})
         curvature = (p * product).sum(-1, keepdim=True)
-        if not (curvature[going] > 0).all():
+        broken |= going & ~(curvature > 0)
+        if strict and broken.any():
             raise ValueError(
                 f"pᵀFp = {curvature[going].min():.3g}, but F must be positive definite. Is a sign wrong, is the new distribution "
                 "detached, or is damping needed?"
             )
+        going &= ~broken
         alpha = torch.where(going, rr / curvature, 0.0)
         x = x + alpha * p
         r = r - alpha * product
@@ -130,7 +135,8 @@ def conjugate_gradient(matvec, b, *, max_iters=10, rel_tol=1e-10):
         rr = rr_new
         iters += going[..., 0]
         residuals.append(relative())
-    return Solution(x * size, iters, residuals[-1], residuals)
+    nan = torch.where(broken, torch.nan, 0.0)
+    return Solution(x * size + nan, iters, residuals[-1] + nan[..., 0], residuals)
 
 
 @dataclass(frozen=True)
@@ -150,7 +156,7 @@ class KKTStep:
     residual_norm: torch.Tensor
 
 
-def kkt_step(gradient, fisher_vector_product, max_kl, *, cg_iters=10, rel_tol=1e-10):
+def kkt_step(gradient, fisher_vector_product, max_kl, *, cg_iters=10, rel_tol=1e-10, strict=True):
     """The step that raises gᵀx most within the trust region ½xᵀFx ≤ δ_KL.
 
     Stationarity g = νFx and complementary slackness with ν > 0 give x = F⁻¹g/ν, and the active constraint fixes
@@ -164,7 +170,8 @@ def kkt_step(gradient, fisher_vector_product, max_kl, *, cg_iters=10, rel_tol=1e
         gradient: (…, n), g.
         fisher_vector_product: function v (…, n) → F v (…, n), damping included.
         max_kl: δ_KL > 0 in nats; a number, or one per run.
-        cg_iters: limit on products. rel_tol: see conjugate_gradient.
+        cg_iters: limit on products. rel_tol, strict: see conjugate_gradient; not strict, a problem without a step has NaN in
+            all its numbers.
 
     Returns:
         KKTStep.
@@ -179,7 +186,7 @@ def kkt_step(gradient, fisher_vector_product, max_kl, *, cg_iters=10, rel_tol=1e
     if not ((torch.as_tensor(limit) > 0) & torch.isfinite(torch.as_tensor(limit))).all():
         raise ValueError(f"max_kl = {max_kl} must be above 0 and finite.")
     unit, size = _unit(gradient)
-    solution = conjugate_gradient(fisher_vector_product, unit, max_iters=cg_iters, rel_tol=rel_tol)
+    solution = conjugate_gradient(fisher_vector_product, unit, max_iters=cg_iters, rel_tol=rel_tol, strict=strict)
     moves = (solution.x != 0).any(-1, keepdim=True)
     # dᵀFd, of the direction that belongs to the gradient of size 1: the step does not depend on the size
     curvature = torch.where(moves, (solution.x * fisher_vector_product(solution.x)).sum(-1, keepdim=True), 1.0)

@@ -10,6 +10,7 @@ from scipy.special import log_softmax, rel_entr, softmax
 from rlcourse import TRPO, iterate, train
 from rlcourse.agents.rollout import Episodes, collect
 from rlcourse.agents.runs import Runs
+from rlcourse.equations.trust_region import fisher_vector_product
 from rlcourse.worlds.make_env import make_env
 
 SMALL = {"num_envs": 4, "num_steps": 32, "hidden_sizes": (8, 8), "critic_learning_rate": 1e-3, "update_epochs": 2}
@@ -104,6 +105,23 @@ def test_a_run_forced_to_nan_leaves_the_others_bit_identical():
     healthy, broken = last_state(False), last_state(True)
     assert list(broken.agent.failed) == [1]
     assert torch.equal(healthy.agent.parameters[[0, 2]], broken.agent.parameters[[0, 2]])
+
+
+def test_a_run_with_negative_curvature_is_quarantined_and_the_others_are_untouched(monkeypatch):
+    def last_state(sign):
+        def product(policy, obs, damping, *, parameters):
+            healthy = fisher_vector_product(policy, obs, damping, parameters=parameters)
+            return lambda v: sign * healthy(v)
+
+        monkeypatch.setattr("rlcourse.agents.trpo.fisher_vector_product", product)
+        return list(iterate(TRPO(**SMALL), "CartPole-v1", total_steps=128 * 4, seeds=[1, 2, 3]))[-1]
+
+    healthy, broken = last_state(torch.ones(3, 1)), last_state(torch.tensor([[1.0], [-1.0], [1.0]]))
+    assert list(broken.agent.failed) == [1] and "positive definite" in broken.agent.failed[1]
+    assert torch.equal(healthy.agent.parameters[[0, 2]], broken.agent.parameters[[0, 2]])
+    start = Runs(4, healthy.agent.head.space, (8, 8), [2]).parameters[0]
+    assert torch.equal(broken.agent.parameters[1], start)
+    assert np.isnan(broken.history["kl"][1]).all() and (healthy.history["kl"] > 0).all()
 
 
 def test_trpo_learns_cartpole_within_the_limit():

@@ -125,6 +125,25 @@ def test_no_positive_curvature_raises(matrix):
         conjugate_gradient(times(matrix), tensor([1.0, 2.0]))
 
 
+def test_one_problem_without_positive_curvature_leaves_those_beside_it_alone():
+    rng = np.random.default_rng(5)
+    good, b = [spd(rng, 6), spd(rng, 6)], tensor(rng.normal(size=(3, 6)))
+    bad = good[0] - 10 * np.eye(6)  # positive curvature along some directions, negative along others
+    product = times(np.stack([good[0], bad, good[1]]))
+    with pytest.raises(ValueError, match="positive definite"):
+        conjugate_gradient(product, b)
+    solution = conjugate_gradient(product, b, max_iters=40, strict=False)
+    step = kkt_step(b, product, 0.01, cg_iters=40, strict=False)
+    for row, matrix in ((0, good[0]), (2, good[1])):
+        expected = np.linalg.solve(matrix, b[row].numpy())
+        torch.testing.assert_close(solution.x[row], tensor(expected), rtol=1e-7, atol=0)
+        torch.testing.assert_close(step.direction[row], tensor(expected), rtol=1e-7, atol=0)
+    assert solution.x[1].isnan().all() and solution.residual_norm.isnan().tolist() == [False, True, False]
+    for number in (step.multiplier, step.predicted_kl, step.predicted_improvement):
+        assert number.isnan().tolist() == [False, True, False]
+    assert step.step[1].isnan().all()
+
+
 def test_wrong_arguments():
     b = tensor([1.0, float("nan")])
     with pytest.raises(ValueError, match="NaN"):

@@ -51,4 +51,10 @@ FAULTS = [
         "step.predicted_improvement",
         "Predictions look too optimistic after backtracking.",
     ),
+    (
+        "a run without a step is not quarantined",
+        "agent.quarantine(step.multiplier.isnan(),",
+        "agent.quarantine(step.multiplier.isinf(),",
+        "Its policy stands still for ever, and nobody is told.",
+    ),
 ]

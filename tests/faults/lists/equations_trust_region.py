@@ -15,16 +15,28 @@ FAULTS = [
     ("beta upside down", "rr_new / torch.where(rr > 0, rr, 1.0)", "torch.where(rr > 0, rr, 1.0) / rr_new", "The residual grows."),
     (
         "absolute tolerance",
-        "going = rr > rel_tol**2 * start",
-        "going = rr > 1e-10",
+        "(rr > rel_tol**2 * start)",
+        "(rr > 1e-10)",
         "Small gradients stop at once: the plain gradient's direction.",
     ),
     ("tolerance not squared", "rel_tol**2 * start", "rel_tol * start", "Conjugate gradient stops too early."),
     (
         "negative curvature goes on",
-        "if not (curvature[going] > 0).all():",
-        "if False:",
+        "broken |= going & ~(curvature > 0)",
+        "broken |= going & curvature.isnan()",
         "The quadratic grows instead of falling, silently.",
+    ),
+    (
+        "one bad problem stops all",
+        "if strict and broken.any():",
+        "if broken.any():",
+        "One run in which rounding meets negative curvature ends the whole training.",
+    ),
+    (
+        "bad problem answered as if it were good",
+        "torch.where(broken, torch.nan, 0.0)",
+        "torch.where(broken, 0.0, 0.0)",
+        "A half-finished direction is taken for F⁻¹g.",
     ),
     ("residual not updated", "r = r - alpha * product", "r = r - alpha * p", "The solution is not one."),
     (
