@@ -7,7 +7,7 @@ from rlcourse.agents.recommended import recommended
 from rlcourse.agents.training import TrainingResult, TrainingState, evaluate, iterate, load, train
 from rlcourse.agents.trpo import TRPO
 from rlcourse.agents.vpg import VPG
-from rlcourse.equations.distributions import Categorical, DiagonalGaussian
+from rlcourse.equations.distributions import Categorical, DiagonalGaussian, SquashedGaussian
 from rlcourse.equations.estimators import (
     discounted_returns,
     explained_variance,
@@ -18,7 +18,14 @@ from rlcourse.equations.estimators import (
     td_residuals,
     valid_rows,
 )
-from rlcourse.equations.objectives import policy_gradient_loss, surrogate_objective, value_loss
+from rlcourse.equations.objectives import (
+    clip_fraction,
+    clipped_surrogate_loss,
+    kl_estimates,
+    policy_gradient_loss,
+    surrogate_objective,
+    value_loss,
+)
 from rlcourse.equations.trust_region import backtracking_line_search, conjugate_gradient, fisher_vector_product, kkt_step
 from rlcourse.worlds.make_env import make_env
 from rlcourse.worlds.tabular import TabularMDP, exact_policy_gradient, finite_difference_gradient
@@ -27,6 +34,8 @@ __version__ = "0.1.0"
 __all__ = [
     "backtracking_line_search",
     "Categorical",
+    "clip_fraction",
+    "clipped_surrogate_loss",
     "conjugate_gradient",
     "DiagonalGaussian",
     "discounted_returns",
@@ -38,6 +47,7 @@ __all__ = [
     "gae",
     "iterate",
     "kkt_step",
+    "kl_estimates",
     "lambda_returns",
     "load",
     "make_env",
@@ -45,6 +55,7 @@ __all__ = [
     "normalize_advantages",
     "policy_gradient_loss",
     "recommended",
+    "SquashedGaussian",
     "surrogate_objective",
     "TabularMDP",
     "td_residuals",

@@ -234,6 +234,120 @@ class DiagonalGaussian:
         return 0.5 * (torch.expm1(2 * d) - 2 * d + z.square()).sum(-1)
 
 
+class SquashedGaussian:
+    """A Gaussian pressed between bounds by tanh.
+
+        a_i = low_i + (high_i − low_i) (tanh(u_i) + 1) / 2,   u_i = mean_i + exp(log_std_i) ε_i,   ε_i ~ N(0, 1)
+
+    Args:
+        mean, log_std: (…, A) float tensors, of u (no units); same shape. log_std: as for DiagonalGaussian.
+        low, high: bounds of the action, in its units: numbers, or (A,). Finite, low < high.
+
+    Attributes:
+        base: the DiagonalGaussian of u.
+
+    In θ, log π(a|s) and log N(u|s) differ by a constant: ratios, score functions and KL are those of `base`.
+
+    Raises:
+        TypeError: not float tensors. ValueError: shapes differ, or the bounds are not finite and in order.
+
+    Reference: Haarnoja et al. (2018), appendix C, for bounds −1 … 1.
+    """
+
+    def __init__(self, mean, log_std, low, high):
+        self.base = DiagonalGaussian(mean, log_std)
+        self.low, self.high = (torch.as_tensor(bound, dtype=mean.dtype) for bound in (low, high))
+        if not (torch.isfinite(self.low) & torch.isfinite(self.high) & (self.low < self.high)).all():
+            raise ValueError(f"low = {low} and high = {high} must be finite, with low < high in every action dimension.")
+        for name, bound in (("low", self.low), ("high", self.high)):
+            if bound.shape not in (torch.Size([]), mean.shape[-1:]):
+                raise ValueError(f"{name} has shape {tuple(bound.shape)}: give one number, or one per action dimension.")
+
+    def detach(self):
+        """The same distribution as a constant."""
+        return SquashedGaussian(self.base.mean.detach(), self.base.log_std.detach(), self.low, self.high)
+
+    noise = staticmethod(DiagonalGaussian.noise)
+
+    def squash(self, pre_tanh):
+        """The action that belongs to u: low + (high − low) (tanh(u) + 1) / 2, shape (…, A)."""
+        return self.low + (self.high - self.low) * (torch.tanh(pre_tanh) + 1) / 2
+
+    def from_noise(self, noise):
+        """(…, A) actions that this standard normal noise selects, as data."""
+        return self.squash(self.base.from_noise(noise))
+
+    def sample(self, generator):
+        """(…, A) actions, one per row of mean."""
+        return self.squash(self.base.sample(generator))
+
+    def mode(self):
+        """(…, A), the squashed mean, as data. It is the median; for σ above 1/√2 the density may have two peaks elsewhere."""
+        return self.squash(self.base.mode())
+
+    def log_prob(self, action=None, *, pre_tanh=None):
+        """Log-density of an action, summed over its A dimensions.
+
+            log π(a) = log N(u) − Σ_i [2 (log 2 − u_i − softplus(−2u_i)) + log((high_i − low_i) / 2)]
+
+        The bracket is log(da/du); log(1 − tanh²u), the same number, is −∞ from |u| ≈ 10 (float32) or 20 (float64) on.
+
+        Args:
+            action: (…, A), strictly between the bounds; or
+            pre_tanh: (…, A), u itself: exact also where the action is rounded to a bound. Give one of the two.
+
+        Returns:
+            (…) float.
+
+        Raises:
+            TypeError: both or none are given. ValueError: the shapes differ, or an action is not between the bounds.
+        """
+        if (action is None) == (pre_tanh is None):
+            raise TypeError("log_prob needs the action or pre_tanh=, one of the two.")
+        if pre_tanh is None:
+            check_tensors(mean=self.base.mean, action=action)
+            position = (2 * action - self.high - self.low) / (self.high - self.low)
+            if not (position.abs() < 1).all():
+                raise ValueError(
+                    f"action must lie strictly between {self.low.tolist()} and {self.high.tolist()}, but goes from "
+                    f"{action.min().item()} to {action.max().item()}. If tanh was rounded to a bound, keep u and give pre_tanh=u."
+                )
+            pre_tanh = torch.atanh(position)
+        # log π(a) = log N(u) − Σ_i log(da_i/du_i)
+        return self.base.log_prob(pre_tanh) - (_log_tanh_slope(pre_tanh) + self._log_half_width()).sum(-1)
+
+    def _log_half_width(self):
+        """(A,) log((high − low) / 2)."""
+        return ((self.high - self.low) / 2).log().expand(self.base.mean.shape[-1])
+
+    def entropy(self):
+        """H(a) = H(u) + Σ_i E[log(da_i/du_i)], in nats, shape (…). There is no closed form.
+
+        The expectation is a trapezoid sum over 129 points of ε in −8 … 8, whose error is below 1e-6 for σ ≤ 4.
+        """
+        z = torch.linspace(-8, 8, 129, dtype=self.base.mean.dtype)
+        weight = torch.softmax(-0.5 * z.square(), 0)
+        u = self.base.mean[..., None] + self.base.log_std.exp()[..., None] * z
+        # H(a) = H(u) + Σ_i [Σ_k w_k log(da_i/du_i) at u = mean_i + σ_i z_k]
+        return self.base.entropy() + ((weight * _log_tanh_slope(u)).sum(-1) + self._log_half_width()).sum(-1)
+
+    def kl(self, other):
+        """KL(self ‖ other), in nats, shape (…): that of the Gaussians, since both are pressed by the same map.
+
+        Raises:
+            TypeError: other is no SquashedGaussian. ValueError: the shapes or the bounds differ.
+        """
+        _check_other(self, other)
+        if not (torch.equal(self.low, other.low) and torch.equal(self.high, other.high)):
+            raise ValueError("kl needs equal bounds: with others there are actions that only one of the two can take.")
+        return self.base.kl(other.base)
+
+
+def _log_tanh_slope(u):
+    # log(d tanh(u)/du) = 2 (log 2 − u − softplus(−2u))
+    return 2 * (math.log(2) - u - torch.nn.functional.softplus(-2 * u))
+
+
 def _zero_where_impossible(term, probs):
     # 0 · log 0 = 0: the limit of p log p. Filled before the product, so that gradients stay finite too.
     return term.masked_fill(probs == 0, 0.0)

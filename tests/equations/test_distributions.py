@@ -9,7 +9,7 @@ import scipy.special
 import scipy.stats
 import torch
 
-from rlcourse.equations.distributions import Categorical, DiagonalGaussian
+from rlcourse.equations.distributions import Categorical, DiagonalGaussian, SquashedGaussian
 
 INF = math.inf
 
@@ -365,3 +365,103 @@ def test_random_numbers_come_from_a_generator_only(generator):
     for policy in (Categorical(torch.zeros(2, 3)), DiagonalGaussian(torch.zeros(2, 3), torch.zeros(2, 3))):
         with pytest.raises(TypeError, match=r"generator must be .*default_rng\(0\)"):
             policy.sample(generator)
+
+
+# ------------------------------------------------------------------------------------------------------ squashed Gaussian
+
+
+def squashed(mean, std, low=-1.0, high=1.0):
+    return SquashedGaussian(tensor([[mean]]), tensor([[math.log(std)]]), low, high)
+
+
+def density(policy):
+    return lambda a: policy.log_prob(tensor([[a]])).exp().item()
+
+
+@pytest.mark.parametrize(("mean", "std", "low", "high"), [(0.0, 1.0, -1.0, 1.0), (0.7, 0.3, -2.0, 2.0), (-1.0, 1.5, 3.0, 3.5)])
+def test_the_squashed_density_integrates_to_one_and_gives_the_entropy(mean, std, low, high):
+    policy = squashed(mean, std, low, high)
+    inner = np.nextafter(low, high), np.nextafter(high, low)
+    total, _ = scipy.integrate.quad(density(policy), *inner, epsabs=1e-10, epsrel=1e-10, limit=400)
+    assert total == pytest.approx(1, abs=1e-6)
+    plogp = lambda a: scipy.special.entr(density(policy)(a))  # noqa: E731
+    entropy, _ = scipy.integrate.quad(plogp, *inner, epsabs=1e-9, epsrel=1e-9, limit=400)
+    assert policy.entropy().item() == pytest.approx(entropy, abs=1e-6)
+
+
+@pytest.mark.parametrize("std", [1e-3, 0.1, 1.0, 4.0])
+@pytest.mark.parametrize("mean", [0.0, 1.0, -5.0])
+def test_the_squashed_entropy_by_another_quadrature(mean, std):
+    """H(a) = H(u) + E[log(1 − tanh²u)] with SciPy's adaptive rule; log(1 − tanh²u) = −2 log cosh u."""
+    log_cosh = lambda u: abs(u) + math.log1p(math.exp(-2 * abs(u))) - math.log(2)  # noqa: E731
+    integrand = lambda z: scipy.stats.norm.pdf(z) * -2 * log_cosh(mean + std * z)  # noqa: E731
+    correction = sum(scipy.integrate.quad(integrand, a, a + 1, epsabs=1e-12)[0] for a in range(-12, 12))
+    expected = scipy.stats.norm(mean, std).entropy() + correction + math.log(1.5)
+    assert squashed(mean, std, -1.0, 2.0).entropy().item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_squashed_log_prob_is_that_of_torch():
+    mean, log_std = random_tensor(0, 6, 3), random_tensor(1, 6, 3, scale=0.5)
+    low, high = tensor([-1.0, 0.0, 2.0]), tensor([1.0, 10.0, 2.5])
+    transforms = [torch.distributions.TanhTransform(), torch.distributions.AffineTransform((low + high) / 2, (high - low) / 2)]
+    theirs = torch.distributions.TransformedDistribution(torch.distributions.Normal(mean, log_std.exp()), transforms)
+    ours = SquashedGaussian(mean, log_std, low, high)
+    noise = random_tensor(2, 6, 3)
+    action = ours.from_noise(noise)
+    assert ((low < action) & (action < high)).all()
+    expected = theirs.log_prob(action).sum(-1)
+    torch.testing.assert_close(ours.log_prob(action), expected, atol=1e-9, rtol=1e-9)
+    u = mean + log_std.exp() * noise
+    torch.testing.assert_close(ours.log_prob(pre_tanh=u), expected, atol=1e-9, rtol=1e-9)
+    torch.testing.assert_close(action, low + (high - low) * (torch.tanh(u) + 1) / 2)
+
+
+def test_squashing_changes_neither_scores_nor_kl():
+    """∇ log π(a) is ∇ log N(u), and KL is the Gaussians' (by quadrature over actions)."""
+    mean, log_std = tensor([[0.3]], requires_grad=True), tensor([[-0.5]], requires_grad=True)
+    policy, other, u = SquashedGaussian(mean, log_std, -2.0, 2.0), squashed(-0.2, 0.9, -2.0, 2.0), tensor([[1.2]])
+    ours = torch.autograd.grad(policy.log_prob(pre_tanh=u).sum(), [mean, log_std])
+    base = torch.autograd.grad(DiagonalGaussian(mean, log_std).log_prob(u).sum(), [mean, log_std])
+    assert torch.equal(torch.stack(ours), torch.stack(base))
+    policy = policy.detach()
+    integrand = lambda a: density(policy)(a) * (policy.log_prob(tensor([[a]])) - other.log_prob(tensor([[a]]))).item()  # noqa: E731
+    kl, _ = scipy.integrate.quad(integrand, -1.999999, 1.999999, epsabs=1e-9, limit=400)
+    assert policy.kl(other).item() == pytest.approx(kl, abs=1e-6)
+
+
+def test_squashed_samples_follow_the_density():
+    policy = SquashedGaussian(torch.full((40_000, 1), 0.5), torch.zeros(40_000, 1), 0.0, 4.0)
+    actions = policy.sample(np.random.default_rng(0))[:, 0].numpy()
+    cdf = lambda a: scipy.stats.norm.cdf(np.arctanh(np.clip(a / 2 - 1, -1, 1)) - 0.5)  # noqa: E731
+    assert scipy.stats.kstest(actions, cdf).pvalue > 1e-3
+    assert policy.mode()[0].item() == pytest.approx(2 + 2 * math.tanh(0.5))
+    assert np.median(actions) == pytest.approx(policy.mode()[0].item(), abs=0.05)
+
+
+def test_an_action_on_the_bound_needs_its_pre_tanh():
+    policy = SquashedGaussian(torch.tensor([[19.0]]), torch.tensor([[0.0]]), -1.0, 1.0)
+    u = torch.tensor([[20.0]])
+    with pytest.raises(ValueError, match=r"strictly between -1.0 and 1.0, but goes from 1.0 to 1.0.*pre_tanh=u"):
+        policy.log_prob(policy.squash(u))
+    expected = -0.5 - 0.5 * math.log(2 * math.pi) + 40 - 2 * math.log(2)  # log(1 − tanh²u) = 2 log 2 − 2u for large u
+    assert policy.log_prob(pre_tanh=u).item() == pytest.approx(expected, abs=1e-4)
+    with pytest.raises(TypeError, match="one of the two"):
+        policy.log_prob()
+    with pytest.raises(TypeError, match="one of the two"):
+        policy.log_prob(u, pre_tanh=u)
+
+
+def test_what_the_squashed_gaussian_refuses():
+    good = tensor([[0.0, 0.0]])
+    for low, high in ((1.0, -1.0), (0.0, 0.0), (-INF, 1.0), (tensor([0.0, 2.0]), 1.0)):
+        with pytest.raises(ValueError, match="must be finite, with low < high"):
+            SquashedGaussian(good, good, low, high)
+    with pytest.raises(ValueError, match=r"high has shape \(3,\)"):
+        SquashedGaussian(good, good, 0.0, tensor([1.0, 1.0, 1.0]))
+    policy = SquashedGaussian(good, good, -1.0, 1.0)
+    with pytest.raises(ValueError, match=r"action is \(1, 1\)"):
+        policy.log_prob(tensor([[0.0]]))
+    with pytest.raises(ValueError, match="equal bounds"):
+        policy.kl(SquashedGaussian(good, good, -1.0, 2.0))
+    with pytest.raises(TypeError, match="kl compares"):
+        policy.kl(DiagonalGaussian(good, good))
