@@ -27,6 +27,7 @@ from rlcourse.equations.objectives import (
     value_loss,
 )
 from rlcourse.equations.trust_region import backtracking_line_search, conjugate_gradient, fisher_vector_product, kkt_step
+from rlcourse.worlds.lqr import LQR
 from rlcourse.worlds.make_env import make_env
 from rlcourse.worlds.tabular import TabularMDP, exact_policy_gradient, finite_difference_gradient
 
@@ -50,6 +51,7 @@ __all__ = [
     "kl_estimates",
     "lambda_returns",
     "load",
+    "LQR",
     "make_env",
     "n_step_advantages",
     "normalize_advantages",
