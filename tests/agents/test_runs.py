@@ -197,10 +197,19 @@ def test_a_run_forced_to_nan_leaves_the_others_bit_identical(env, how):
     assert torch.isfinite(broken.agent.parameters).all()
 
 
-def test_select_is_a_copy():
+def test_a_gradient_that_is_not_finite_is_zero_and_the_run_is_quarantined():
+    agent, obs = population(3), torch.ones(3, 5, 3, dtype=torch.float64)
+    entropy = agent.policy(obs).entropy().mean(-1)
+    gradient = agent.policy_gradient(entropy * torch.tensor([1.0, torch.inf, 1.0]))
+    assert list(agent.failed) == [1] and (gradient[1] == 0).all()
+    assert torch.isfinite(gradient).all() and (gradient[[0, 2]] != 0).any(-1).all()
+
+
+def test_select_is_a_copy_of_what_was_learned():
     agent = population(3)
-    alone = agent.select(1)
     obs = torch.ones(3, 5, 3, dtype=torch.float64)
+    agent.step(agent.value(obs).mean(-1), 0.1, "critic")
+    alone = agent.select(1)
     torch.testing.assert_close(alone.value(obs[1:2])[0], agent.value(obs)[1], rtol=1e-12, atol=1e-12)
     kept = copy.deepcopy(alone.parameters)
     agent.step(agent.value(obs).mean(-1), 0.1, "critic")

@@ -8,12 +8,17 @@ To add a fault, add one entry (name, old, new, symptom) to a file in lists/. To 
 
 The ordinary run checks that each old text still occurs exactly once and that the changed module compiles. With --full each
 fault is put into a fresh test process, which must fail; the table of who noticed what is written to docs/faults.md.
+
+Lessons are held to the same: lessons.py names some faults for each, and with --full its cells are executed with each of them in
+place. A cell must raise by itself, as it would in the hands of a learner whose own code has that fault; nothing is compared with
+stored outputs.
 """
 
 import ast
 import dataclasses
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -36,21 +41,45 @@ FAULTS = [
 ]
 
 
-def run_tests(tests, fault=None):
-    """Exit code of pytest on these files with the fault in place, and the first test that failed."""
-    options = ["-x", "-q", "--no-header", "--tb=no", "-rf", "-p", "fault_plugin", "-p", "no:cacheprovider"]
-    options += ["-o", "addopts=--import-mode=importlib --strict-markers"]
+LESSONS = runpy.run_path(str(HERE / "lessons.py"))["LESSONS"]
+LESSON_FAULTS = [
+    pytest.param(lesson, entry.values[0], id=f"{lesson[:2]}: {name}")
+    for lesson, stems in LESSONS.items()
+    for stem, names in stems.items()
+    for name in names
+    for entry in FAULTS
+    if entry.id == f"{stem}: {name}"
+]
+
+
+def run_python(arguments, folder, fault):
+    """A finished Python process that met the fault (or none, if None)."""
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE), os.environ.get("PYTHONPATH", "")]),
         "RLCOURSE_FAULT": json.dumps(dataclasses.asdict(fault)) if fault else "",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # starts in two thirds of the time
+        "MPLBACKEND": "agg",
         "OMP_NUM_THREADS": "1",
         "PYTHONUTF8": "1",
     }
-    command = [sys.executable, "-m", "pytest", *options, *tests]
-    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", timeout=600)
-    failed = [line.removeprefix("FAILED ").split(" - ")[0] for line in result.stdout.splitlines() if line.startswith("FAILED ")]
-    return result, failed[0] if failed else None
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", timeout=900)
+
+
+def run_tests(tests, fault=None):
+    """Exit code of pytest on these files with the fault in place, and the first test that failed, by itself or in a fixture."""
+    options = ["-x", "-q", "--no-header", "--tb=no", "-rfE", "-p", "fault_plugin", "-p", "no:cacheprovider"]
+    options += ["-o", "addopts=--import-mode=importlib --strict-markers"]
+    result = run_python(["-m", "pytest", *options, *tests], ROOT, fault)
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+::.+?)(?: - |$)", result.stdout, re.MULTILINE)
+    return result, failed and failed[1]
+
+
+def run_lesson(lesson, fault=None):
+    """The process that executed the lesson's cells with the fault in place, and its last line: which cell raised what."""
+    notebook = ROOT / "notebooks" / f"{lesson}.ipynb"
+    result = run_python([str(HERE / "run_lesson.py"), str(notebook)], notebook.parent, fault)
+    return result, (result.stdout.strip().splitlines() or [""])[-1]
 
 
 def test_names_are_unique_and_every_fault_is_explained():
@@ -105,3 +134,26 @@ def test_the_fault_is_noticed(fault, tests, table):
     table[fault] = failed
     # exit code 1: tests ran and some failed. Anything else (0: all passed, 2: could not even start) is no proof.
     assert result.returncode == 1 and failed, f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}"
+
+
+def test_the_faults_of_the_lessons_are_in_the_lists():
+    assert len(LESSON_FAULTS) == sum(len(names) for stems in LESSONS.values() for names in stems.values())
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_the_healthy_lesson_passes(lesson):
+    """Without a fault every cell of the lesson runs in the process that is used to try faults."""
+    result, last = run_lesson(lesson)
+    assert result.returncode == 0, last + result.stderr
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("lesson", "fault"), LESSON_FAULTS)
+def test_the_lesson_notices(lesson, fault, record_property):
+    """A lesson stops at a check of its own when a formula that it derives is wrong."""
+    result, last = run_lesson(lesson, fault)
+    assert result.returncode == 1 and last.startswith("FAILED"), (
+        f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}"
+    )
+    record_property("measured", f"{lesson[:2]} {fault.name}: {last.removeprefix('FAILED ').split(':')[0]}")

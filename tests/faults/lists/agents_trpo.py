@@ -38,12 +38,6 @@ FAULTS = [
         "-agent.policy_gradient(objective)",
         "The line search refuses nearly every step.",
     ),
-    (
-        "improvement over zero",
-        "return new_objective - objective, kl",
-        "return new_objective, kl",
-        "The reported improvement is off.",
-    ),
     ("damping forgotten", "self.cg_damping, parameters", "0.0, parameters", "cg_damping changes nothing."),
     (
         "predicted improvement of the full step",

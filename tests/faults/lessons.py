@@ -1,0 +1,41 @@
+"""Faults in what a lesson derives, by file and name in lists/: some check in the lesson's own cells must notice each."""
+
+LESSONS = {
+    "01_policy_gradient_theorem": {
+        "worlds_tabular": [
+            "undiscounted visits in the theorem",
+            "gamma missing from Q",
+            "score of the probability",
+            "advantage relative to the best action",
+            "return to go without discount",
+            "performance difference on the old states",
+        ],
+    },
+    "02_vanilla_policy_gradient": {
+        "equations_objectives": ["sign of the policy loss", "sum for mean in the policy loss", "target not detached"],
+        "equations_estimators": ["bootstrap not discounted", "divisor N − 1"],
+        "agents_vpg": ["gradient ascent on the loss", "critic regresses on advantages"],
+    },
+    "03_generalised_advantage_estimation": {
+        "equations_estimators": [
+            "bootstraps through termination",
+            "truncation treated as termination",
+            "trace leaks across truncation",
+            "gamma missing from the trace",
+            "lambda for 1 − lambda",
+            "bootstrap of n steps not discounted",
+        ],
+        "worlds_moments": ["variance decays like the mean"],
+    },
+    "04_trpo": {
+        "equations_trust_region": [
+            "factor 2 dropped",
+            "multiplier without the factor 2",
+            "absolute tolerance",
+            "nothing detached",
+            "directions not conjugate",
+            "limit not checked",
+        ],
+        "agents_trpo": ["line search ignores the limit"],
+    },
+}
