@@ -3,6 +3,8 @@
 The public names of all rooms but the classroom are here: `from rlcourse import gae, VPG, train`.
 """
 
+from rlcourse.agents.a2c import A2C
+from rlcourse.agents.ppo import PPO, PenaltyPPO
 from rlcourse.agents.recommended import recommended
 from rlcourse.agents.training import TrainingResult, TrainingState, evaluate, iterate, load, train
 from rlcourse.agents.trpo import TRPO
@@ -33,6 +35,7 @@ from rlcourse.worlds.tabular import TabularMDP, exact_policy_gradient, finite_di
 
 __version__ = "0.1.0"
 __all__ = [
+    "A2C",
     "backtracking_line_search",
     "Categorical",
     "clip_fraction",
@@ -56,6 +59,8 @@ __all__ = [
     "n_step_advantages",
     "normalize_advantages",
     "policy_gradient_loss",
+    "PenaltyPPO",
+    "PPO",
     "recommended",
     "SquashedGaussian",
     "surrogate_objective",

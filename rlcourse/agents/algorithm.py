@@ -20,6 +20,11 @@ def setting(default, low, high=None, *, whole=False, per_run=True, none=False, o
     return dataclasses.field(default=default, metadata=limits)
 
 
+def choice(*options):
+    """A field of an algorithm that is one of a few words, the same for all runs; the first is the default."""
+    return dataclasses.field(default=options[0], metadata={"options": options})
+
+
 def switch(default):
     """A field of an algorithm that is True or False, the same for all runs."""
     return dataclasses.field(default=default, metadata={"switch": True})
@@ -38,6 +43,11 @@ class Algorithm:
         gamma: discount γ in [0, 1]. gae_lambda: λ in [0, 1].
         reward_scale: rewards are multiplied by this before learning (reported returns are not).
         initial_log_std: start value of log σ for Gaussian policies.
+        std: "free": log σ is a parameter that no state changes; "state": σ(s) = softplus(output of the network).
+        bounds: of Gaussian actions. "clip": the environment gets the action clipped; "tanh": squashed into the box.
+        initialisation: of the weights. "orthogonal": gains √2, and 0.01 in the policy's last layer; "uniform": torch's default.
+        normalize_obs: networks see observations shifted and scaled by each run's own statistics (saved with the policy).
+        normalize_reward: rewards are divided by the standard deviation of the discounted return so far, per run.
     """
 
     num_envs: int = setting(8, 1, whole=True)
@@ -46,13 +56,23 @@ class Algorithm:
     gamma: float = setting(0.99, 0.0, 1.0)
     gae_lambda: float = setting(0.95, 0.0, 1.0)
     reward_scale: float = setting(1.0, 0.0, open_low=True)
-    initial_log_std: float = setting(0.0, -20.0, 2.0, per_run=False)
+    initial_log_std: float = setting(0.0, -10.0, 2.0, per_run=False)
+    std: str = choice("free", "state")
+    bounds: str = choice("clip", "tanh")
+    initialisation: str = choice("orthogonal", "uniform")
+    normalize_obs: bool = switch(False)
+    normalize_reward: bool = switch(False)
 
     def __setattr__(self, name, value):
         fields = {field.name: field for field in dataclasses.fields(self)}
         if name not in fields:
             raise AttributeError(f"{type(self).__name__} has no setting {name!r}; it has {', '.join(fields)}.")
         super().__setattr__(name, _checked(type(self).__name__, name, value, fields[name]))
+
+    def network(self) -> dict:
+        """What the networks are to look like: the options of `agents.runs.Runs`, fixed during training."""
+        names = "hidden_sizes", "initial_log_std", "std", "bounds", "initialisation", "normalize_obs"
+        return {name: getattr(self, name) for name in names}
 
     def update(self, agent, rollout) -> dict:
         """Change the parameters of `agent` by one batch; return what to record, name → (R,) tensor."""
@@ -90,6 +110,11 @@ def _checked(owner, name, value, field):
     if limits.get("switch"):
         if not isinstance(value, bool):
             raise TypeError(f"{owner}({name}={value!r}): expected True or False, one for all runs.")
+        return value
+    if "options" in limits:
+        if not isinstance(value, str) or value not in limits["options"]:
+            words = ", ".join(map(repr, limits["options"]))
+            raise ValueError(f"{owner}({name}={value!r}): expected one of {words}, the same for all runs.")
         return value
     if not limits:
         return _checked_sizes(owner, name, value) if name == "hidden_sizes" else value

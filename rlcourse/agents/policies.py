@@ -1,5 +1,7 @@
 """From a network's output to actions: one head per kind of action space, and the policy of one trained run."""
 
+import math
+
 import numpy as np
 import torch
 from gymnasium import spaces
@@ -12,7 +14,7 @@ class CategoricalHead:
 
     num_log_std = 0
 
-    def __init__(self, space: spaces.Discrete):
+    def __init__(self, space: spaces.Discrete, initial_log_std=0.0, std="free", bounds="clip"):
         self.space, self.num_outputs, self.action_shape, self.action_dtype = space, int(space.n), (), torch.int64
 
     def noise(self, generator, shape, dtype):
@@ -21,41 +23,67 @@ class CategoricalHead:
     def distribution(self, output, log_std=None):
         return Categorical(output)
 
+    def squash(self, action: np.ndarray) -> np.ndarray:
+        return action
+
     def to_env(self, action: np.ndarray) -> np.ndarray:
         return action + self.space.start
 
 
-class GaussianHead:
-    """Box actions of shape (A,): the network's A outputs are means; log σ is a free parameter that no state changes.
+LOWEST_LOG_STD, HIGHEST_LOG_STD = -10.0, 2.0  # σ from 4.5e-5 to 7.4: far from underflow, wide enough for any box scaled to ±1
 
-    The Gaussian is unbounded. Clipping to the box happens in the environment only, so that log-probabilities always
-    belong to the action that was drawn.
+
+class GaussianHead:
+    """Box actions of shape (A,): a DiagonalGaussian over A unbounded numbers u, made to fit the box on the way to the
+    environment only, so that log-probabilities always belong to what was drawn.
+
+    bounds = "clip": the environment gets u clipped to the box. bounds = "tanh": it gets u squashed into the box, as by
+    `SquashedGaussian`. What is stored and learned from is u in both cases: the density of the squashed action differs from that
+    of u by a factor without θ, so ratios, score functions and KL are the same. (The entropy differs: this one is of u.)
+
+    std = "free": the network's A outputs are means, log σ is a parameter that no state changes. std = "state": of 2A outputs the
+    last A give σ = softplus(output + c), with c such that output 0 gives `initial_log_std`. Either way log σ is kept within
+    LOWEST_LOG_STD … HIGHEST_LOG_STD; beyond, its gradient is zero.
     """
 
-    def __init__(self, space: spaces.Box):
-        self.space, self.num_outputs, self.action_shape, self.action_dtype = space, space.shape[0], space.shape, None
-        self.num_log_std = self.num_outputs
+    def __init__(self, space: spaces.Box, initial_log_std=0.0, std="free", bounds="clip"):
+        self.space, self.action_shape, self.action_dtype, self.std, self.bounds = space, space.shape, None, std, bounds
+        size = space.shape[0]
+        self.num_outputs, self.num_log_std = (2 * size, 0) if std == "state" else (size, size)
+        self.offset = math.log(math.expm1(math.exp(initial_log_std)))  # softplus(offset) = exp(initial_log_std)
+        if bounds == "tanh" and not np.isfinite([space.low, space.high]).all():
+            raise ValueError(f"bounds='tanh' needs a finite box of actions, but the space is {space}. Use bounds='clip'.")
 
     def noise(self, generator, shape, dtype):
-        return DiagonalGaussian.noise(generator, (*shape, self.num_outputs), dtype)
+        return DiagonalGaussian.noise(generator, (*shape, *self.action_shape), dtype)
 
-    def distribution(self, output, log_std):
-        return DiagonalGaussian(output, log_std.clone().expand_as(output))  # a copy: the parameters move in place
+    def distribution(self, output, log_std=None):
+        if self.std == "free":  # clamp makes a copy, which matters: the parameters move in place
+            return DiagonalGaussian(output, log_std.clamp(LOWEST_LOG_STD, HIGHEST_LOG_STD).expand_as(output))
+        mean, raw = output.chunk(2, -1)
+        # σ = softplus(raw + c); its input is bounded first, because the logarithm of an underflow has no gradient
+        sigma = torch.nn.functional.softplus((raw + self.offset).clamp(LOWEST_LOG_STD, math.exp(HIGHEST_LOG_STD)))
+        return DiagonalGaussian(mean, sigma.log())
+
+    def squash(self, action: np.ndarray) -> np.ndarray:
+        """What goes to `worlds.make_env`, which clips: u itself, or low + (high − low)(tanh(u) + 1)/2."""
+        low, high = self.space.low, self.space.high
+        return low + (high - low) * (np.tanh(action) + 1) / 2 if self.bounds == "tanh" else action
 
     def to_env(self, action: np.ndarray) -> np.ndarray:
-        return np.clip(action, self.space.low, self.space.high).astype(self.space.dtype)
+        return np.clip(self.squash(action), self.space.low, self.space.high).astype(self.space.dtype)
 
 
-def action_head(space: spaces.Space):
-    """The head for a Gymnasium action space: Discrete or one-dimensional Box.
+def action_head(space: spaces.Space, **options):
+    """The head for a Gymnasium action space: Discrete or one-dimensional Box. Options: as for GaussianHead.
 
     Raises:
         ValueError: for any other space, naming it.
     """
     if isinstance(space, spaces.Discrete):
-        return CategoricalHead(space)
+        return CategoricalHead(space, **options)
     if isinstance(space, spaces.Box) and len(space.shape) == 1:
-        return GaussianHead(space)
+        return GaussianHead(space, **options)
     raise ValueError(f"action space {space} is not supported, only Discrete(n) and Box with shape (A,). Wrap the environment.")
 
 

@@ -1,9 +1,44 @@
 """Settings that the lessons use, found by search on other seeds and confirmed on fresh ones (`course.py test --full`)."""
 
+from rlcourse.agents.ppo import PPO
 from rlcourse.agents.trpo import TRPO
 from rlcourse.agents.vpg import VPG
 
 RECOMMENDED = {
+    ("PPO", "CartPole-v1"): PPO(
+        num_envs=8,
+        num_steps=128,
+        update_epochs=2,
+        num_minibatches=16,
+        learning_rate=0.003,
+        gamma=0.98,
+        gae_lambda=0.95,
+        clip_epsilon=0.3,
+    ),
+    ("PPO", "Acrobot-v1"): PPO(
+        num_envs=64,
+        num_steps=32,
+        update_epochs=6,
+        num_minibatches=16,
+        learning_rate=0.002,
+        gamma=0.995,
+        gae_lambda=0.9,
+        clip_epsilon=0.3,
+        entropy_coef=0.01,
+    ),
+    ("PPO", "Pendulum-v1"): PPO(
+        num_envs=8,
+        num_steps=200,
+        update_epochs=10,
+        num_minibatches=6,
+        learning_rate=0.002,
+        gamma=0.98,
+        gae_lambda=0.9,
+        clip_epsilon=0.2,
+        reward_scale=0.1,
+        initial_log_std=0.5,
+        max_grad_norm=2.0,
+    ),
     ("TRPO", "CartPole-v1"): TRPO(
         num_envs=16,
         num_steps=64,

@@ -37,25 +37,33 @@ class Batch:
     value: torch.Tensor
     advantage: torch.Tensor
     value_target: torch.Tensor
+    log_prob: torch.Tensor | None = None  # of the action under the policy that took it, for algorithms that need it
 
     def __len__(self):
         return self.obs.shape[1]
 
+    def _each(self, change) -> "Batch":
+        columns = (getattr(self, field.name) for field in fields(self))
+        return Batch(*(None if column is None else change(column) for column in columns))
+
     def rows(self, index: torch.Tensor) -> "Batch":
         """The rows `index` (R, b) of each run, in that order."""
         runs = torch.arange(index.shape[0])[:, None]
-        return Batch(*(getattr(self, field.name)[runs, index] for field in fields(self)))
+        return self._each(lambda column: column[runs, index])
 
     def every(self, stride: int) -> "Batch":
         """Every `stride`-th row of each run."""
-        return Batch(*(getattr(self, field.name)[:, ::stride] for field in fields(self)))
+        return self._each(lambda column: column[:, ::stride])
 
     def minibatches(self, num_minibatches: int, agent):
         """Yield every row once, in a random order of each run's own, in parts whose sizes differ by one at most."""
         if num_minibatches > len(self):
             raise ValueError(f"num_minibatches = {num_minibatches}: a batch has only {len(self)} rows (num_envs · num_steps).")
-        for index in torch.tensor_split(agent.permutations(len(self)), num_minibatches, dim=1):
-            yield self.rows(index)
+        shuffled = self.rows(agent.permutations(len(self)))
+        size, larger = divmod(len(self), num_minibatches)
+        ends = [size * i + min(i, larger) for i in range(num_minibatches + 1)]
+        for start, end in zip(ends, ends[1:], strict=False):
+            yield shuffled._each(lambda column: column[:, start:end])  # noqa: B023, used at once
 
 
 @dataclass
@@ -77,6 +85,10 @@ class Rollout:
     def for_gae(self):
         """The data arguments of `gae`, in order."""
         return self.reward, self.value, self.next_value, self.terminated, self.truncated
+
+    def rows(self, x) -> torch.Tensor:
+        """One of the rollout's arrays as rows, (T, R, N, …) → (R, T·N, …)."""
+        return _rows(x)
 
     def flatten(self, *, advantage, value_target) -> Batch:
         """The rollout as a batch, (T, R, N, …) → (R, T·N, …)."""
@@ -114,7 +126,7 @@ def collect(agent, env, obs, num_steps: int, episodes: Episodes, reward_scale=1.
     for t in range(num_steps):
         all_obs[t] = as_input(obs)
         action[t] = agent.act(all_obs[t], noise[t])
-        obs, reward[t], terminated[t], truncated[t], successor = env.step(action[t].flatten(0, 1).numpy())
+        obs, reward[t], terminated[t], truncated[t], successor = env.step(agent.head.squash(action[t].flatten(0, 1).numpy()))
         episodes.record(reward[t], terminated[t] | truncated[t])
         if truncated[t].any():
             with torch.inference_mode():

@@ -10,6 +10,7 @@ import math
 import numpy as np
 import torch
 
+from rlcourse.agents.normalization import ObsNormalizer, Statistics
 from rlcourse.agents.policies import action_head
 
 PARTS = ("policy", "critic", "both")
@@ -67,13 +68,25 @@ class Runs:
         hidden_sizes: widths of the tanh layers; policy and critic have separate networks of this shape.
         seeds: one int per run. Each run has generators of its own for initial weights, actions and minibatch order.
         dtype: torch.float32 to train, torch.float64 to check.
-        initial_log_std: start value of the state-free log σ of Gaussian policies.
+        initial_log_std, std, bounds: of Gaussian policies, see policies.GaussianHead. initialisation, normalize_obs: see
+            algorithm.Algorithm.
     """
 
-    def __init__(self, obs_size, action_space, hidden_sizes, seeds, dtype=torch.float32, initial_log_std=0.0):
+    def __init__(
+        self, obs_size, action_space, hidden_sizes, seeds, dtype=torch.float32,
+        *, initial_log_std=0.0, std="free", bounds="clip", initialisation="orthogonal", normalize_obs=False,
+    ):  # fmt: skip
         self.obs_size, self.hidden_sizes, self.dtype, self.seeds = obs_size, tuple(hidden_sizes), dtype, list(seeds)
         self.num_runs = len(self.seeds)
-        self.head = action_head(action_space)
+        self.head = action_head(action_space, initial_log_std=initial_log_std, std=std, bounds=bounds)
+        self.network = {
+            "hidden_sizes": self.hidden_sizes,
+            "initial_log_std": initial_log_std,
+            "std": std,
+            "bounds": bounds,
+            "initialisation": initialisation,
+            "normalize_obs": normalize_obs,
+        }
         streams = [np.random.SeedSequence(seed).spawn(4) for seed in self.seeds]
         initial, noise, order = ([np.random.default_rng(s) for s in kind] for kind in list(zip(*streams, strict=True))[:3])
         self.noise_generators, self.order_generators = noise, order
@@ -81,12 +94,14 @@ class Runs:
 
         policy_sizes, critic_sizes = self._sizes()
         log_std = np.full(self.head.num_log_std, initial_log_std)
-        rows = [
-            np.concatenate([_initial_mlp(g, policy_sizes, 0.01), log_std, _initial_mlp(g, critic_sizes, 1.0)]) for g in initial
-        ]
+        draw = _initial_mlp if initialisation == "orthogonal" else _uniform_mlp
+        rows = [np.concatenate([draw(g, policy_sizes, 0.01), log_std, draw(g, critic_sizes, 1.0)]) for g in initial]
         self.parameters = torch.tensor(np.stack(rows), dtype=dtype)
         self._make_views()
         self._optimisers: dict[str, Adam] = {}
+        self.normalizer = ObsNormalizer(Statistics(self.num_runs, obs_size), dtype) if normalize_obs else None
+        self.progress = 0.0  # share of the training that is done
+        self.memory: dict[str, torch.Tensor] = {}  # what an algorithm keeps from update to update, name → (R,)
         self.failed: dict[int, str] = {}  # quarantined runs and why
         self.active = torch.ones(self.num_runs, dtype=torch.bool)
         self._before = self.parameters.clone()
@@ -133,14 +148,26 @@ class Runs:
 
     def policy(self, obs: torch.Tensor):
         """The action distribution of each run for its own observations. obs (R, B, obs_size) → distribution over (R, B)."""
-        return self.head.distribution(_mlp(self._policy_layers, obs), self._log_std)
+        return self.head.distribution(_mlp(self._policy_layers, self._seen(obs)), self._log_std)
 
     def value(self, obs: torch.Tensor) -> torch.Tensor:
         """V(s) of each run's critic. obs (R, B, obs_size) → (R, B)."""
-        return _mlp(self._critic_layers, obs).squeeze(-1)
+        return _mlp(self._critic_layers, self._seen(obs)).squeeze(-1)
 
     def __call__(self, obs: torch.Tensor):
-        return self.policy(obs), self.value(obs)
+        """(policy(obs), value(obs)), with the observations normalised once."""
+        seen = self._seen(obs)
+        policy = self.head.distribution(_mlp(self._policy_layers, seen), self._log_std)
+        return policy, _mlp(self._critic_layers, seen).squeeze(-1)
+
+    def _seen(self, obs):
+        """The observations as the networks see them."""
+        return obs if self.normalizer is None else self.normalizer(obs)
+
+    def observe(self, obs: torch.Tensor) -> None:
+        """Take observations (R, B, obs_size) into the statistics, if there are any. Call it after an update, not before."""
+        if self.normalizer is not None:
+            self.normalizer.update(obs)
 
     def begin_update(self) -> None:
         """Wake the runs that stopped early in the last update; quarantined runs stay out."""
@@ -192,8 +219,12 @@ class Runs:
             self.quarantine(~finite[:, 0], f"the gradient of the {part} loss is not finite")
             gradient = torch.where(finite, gradient, 0.0)
         if part != "critic":
-            self._norms.append(norm[:, 0])
+            self._norms.append(torch.where(self.active, norm[:, 0], math.nan))
         return gradient, norm
+
+    def one_each(self, value) -> torch.Tensor:
+        """A number, or one per run, as a tensor (R,)."""
+        return torch.as_tensor(value, dtype=self.dtype).expand(self.num_runs)
 
     @property
     def policy_parameters(self) -> list[torch.Tensor]:
@@ -230,8 +261,8 @@ class Runs:
 
     @property
     def grad_norm(self) -> torch.Tensor:
-        """Mean gradient norm (before clipping) over this update's policy steps, (R,); NaN if there were none."""
-        return torch.stack(self._norms).mean(0) if self._norms else torch.full((self.num_runs,), math.nan, dtype=self.dtype)
+        """Mean gradient norm (before clipping) over the policy steps of this update that each run took, (R,); NaN without any."""
+        return torch.stack(self._norms).nanmean(0) if self._norms else torch.full((self.num_runs,), math.nan, dtype=self.dtype)
 
     # ---- what a rollout calls ----------------------------------------------------------------------------------------
 
@@ -249,14 +280,20 @@ class Runs:
         return self.policy(obs).from_noise(noise)
 
     def permutations(self, size: int) -> torch.Tensor:
-        """One random order of `size` rows per run, (R, size) int64, each from the run's own generator."""
-        return torch.from_numpy(np.stack([g.permutation(size) for g in self.order_generators]))
+        """One random order of `size` rows per run, (R, size) int64, each from the run's own generator.
+
+        A run that has stopped draws none: alone, it would not have asked for one.
+        """
+        going = zip(self.order_generators, self.active.tolist(), strict=True)
+        return torch.from_numpy(np.stack([g.permutation(size) if active else np.arange(size) for g, active in going]))
 
     def select(self, run: int) -> "Runs":
         """Run `run` alone: the same parameters, as a population of one (a copy; moments and random states start afresh)."""
-        alone = Runs(self.obs_size, self.head.space, self.hidden_sizes, [self.seeds[run]], self.dtype)
+        alone = Runs(self.obs_size, self.head.space, seeds=[self.seeds[run]], dtype=self.dtype, **self.network)
         with torch.no_grad():
             alone.parameters.copy_(self.parameters[run : run + 1])
+        if self.normalizer is not None:
+            alone.normalizer = ObsNormalizer(self.normalizer.statistics.select(run), self.dtype)
         return alone
 
 
@@ -266,6 +303,14 @@ def _initial_mlp(generator, sizes, last_gain):
     for i, (inputs, outputs) in enumerate(zip(sizes, sizes[1:], strict=False)):
         gain = last_gain if i == len(sizes) - 2 else math.sqrt(2)
         pieces += [orthogonal(generator, inputs, outputs, gain).ravel(), np.zeros(outputs)]
+    return np.concatenate(pieces)
+
+
+def _uniform_mlp(generator, sizes, last_gain):
+    """Flat initial weights as torch.nn.Linear draws them: weights and biases uniform in ±1/√inputs, all layers alike."""
+    pieces = []
+    for inputs, outputs in zip(sizes, sizes[1:], strict=False):
+        pieces.append(generator.uniform(-1, 1, (inputs + 1) * outputs) / math.sqrt(inputs))
     return np.concatenate(pieces)
 
 

@@ -20,16 +20,19 @@ import torch
 from gymnasium import spaces
 from tqdm.auto import tqdm
 
+from rlcourse.agents.a2c import A2C
 from rlcourse.agents.algorithm import Algorithm
+from rlcourse.agents.normalization import RewardNormalizer
 from rlcourse.agents.policies import Policy
+from rlcourse.agents.ppo import PPO, PenaltyPPO
 from rlcourse.agents.rollout import Episodes, collect
 from rlcourse.agents.runs import Runs
 from rlcourse.agents.trpo import TRPO
 from rlcourse.agents.vpg import VPG
 from rlcourse.worlds.make_env import make_env
 
-ALGORITHMS = {"VPG": VPG, "TRPO": TRPO}
-FORMAT = 1
+ALGORITHMS = {kind.__name__: kind for kind in (VPG, TRPO, A2C, PPO, PenaltyPPO)}
+FORMAT = 2
 
 
 class Run(NamedTuple):
@@ -149,13 +152,16 @@ class TrainingResult:
             "env": self.env,
             "env_is_batched": self.env_is_batched,
             "seeds": self.seeds,
-            "hidden_sizes": self.agent.hidden_sizes,
+            "network": self.agent.network,
             "dtype": str(self.agent.dtype).removeprefix("torch."),
             "observation_space": _describe(self.observation_space),
             "action_space": _describe(self.agent.head.space),
             "failed": {str(run): why for run, why in self.failed.items()},
         }
         arrays = {f"history/{name}": value for name, value in self.history.items()}
+        if self.agent.normalizer is not None:
+            statistics = self.agent.normalizer.statistics
+            arrays |= {f"obs/{name}": getattr(statistics, name) for name in ("count", "mean", "squares")}
         temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
         try:
             with open(temporary, "xb") as file:
@@ -183,24 +189,32 @@ def load(path) -> TrainingResult:
         facts = json.loads(str(arrays.pop("facts")))
         parameters = torch.from_numpy(arrays.pop("parameters"))
         facts["format"], facts["algorithm"]
-    if facts["format"] > FORMAT:
-        raise ValueError(f"{str(path)!r} has format {facts['format']}; this rlcourse reads up to {FORMAT}. Update rlcourse.")
+    if facts["format"] != FORMAT:
+        way_out = "Update rlcourse." if facts["format"] > FORMAT else "Train again."
+        raise ValueError(f"{str(path)!r} has format {facts['format']}; this rlcourse reads format {FORMAT}. {way_out}")
     if facts["algorithm"] not in ALGORITHMS:
         raise ValueError(f"{str(path)!r} was trained by {facts['algorithm']!r}; known here: {', '.join(ALGORITHMS)}.")
     with _damage_named(path):
-        return _rebuilt(facts, parameters, {name.removeprefix("history/"): value for name, value in arrays.items()})
+        return _rebuilt(facts, parameters, arrays)
 
 
-def _rebuilt(facts, parameters, history):
+def _rebuilt(facts, parameters, arrays):
     algorithm = ALGORITHMS[facts["algorithm"]](**facts["settings"])
     observation_space, action_space = _space(facts["observation_space"]), _space(facts["action_space"])
     runs = _runs(algorithm, facts["seeds"])
     obs_size = spaces.flatdim(observation_space)
-    agent = Runs(obs_size, action_space, facts["hidden_sizes"], [run.seed for run in runs], getattr(torch, facts["dtype"]))
+    dtype = getattr(torch, facts["dtype"])
+    agent = Runs(obs_size, action_space, seeds=[run.seed for run in runs], dtype=dtype, **facts["network"])
     if parameters.shape != agent.parameters.shape:
         raise ValueError(f"parameters of shape {tuple(parameters.shape)}, expected {tuple(agent.parameters.shape)}")
     with torch.no_grad():
         agent.parameters.copy_(parameters)
+    if agent.normalizer is not None:
+        statistics = agent.normalizer.statistics
+        statistics.count = int(arrays["obs/count"])
+        statistics.mean, statistics.squares = arrays["obs/mean"], arrays["obs/squares"]
+        agent.normalizer.refresh()
+    history = {name.removeprefix("history/"): value for name, value in arrays.items() if name.startswith("history/")}
     failed = {int(run): why for run, why in facts["failed"].items()}
     return TrainingResult(
         algorithm, facts["env"], facts["env_is_batched"], facts["seeds"], runs, history, observation_space, agent, failed
@@ -235,26 +249,31 @@ def iterate(algorithm, env, *, total_steps: int, seeds, dtype=torch.float32, bat
 def _iterate(algorithm, env, total_steps, seeds, dtype, batched):
     runs = _runs(algorithm, seeds)
     with contextlib.closing(make_env(env, 1, batched=batched)) as probe, _one_thread():
-        sizes = probe.obs_size, probe.action_space, algorithm.hidden_sizes
-        agent = Runs(*sizes, [run.seed for run in runs], dtype, algorithm.initial_log_std)
+        spaces_of = probe.obs_size, probe.action_space
+        agent = Runs(*spaces_of, seeds=[run.seed for run in runs], dtype=dtype, **algorithm.network())
     world = make_env(env, len(runs) * algorithm.num_envs, seed=agent.env_seeds(algorithm.num_envs), batched=batched)
     state = TrainingState(algorithm, world.name, world.batched, world.observation_space, agent, runs, total_steps)
-    fixed = algorithm.num_envs, algorithm.hidden_sizes, algorithm.num_settings
-    episodes, seconds = Episodes(agent.num_runs, algorithm.num_envs), 0.0
+    fixed = lambda: (algorithm.num_envs, algorithm.network(), algorithm.normalize_reward, algorithm.num_settings)  # noqa: E731
+    at_start, episodes, seconds = fixed(), Episodes(agent.num_runs, algorithm.num_envs), 0.0
+    reward_normalizer = RewardNormalizer(agent.num_runs, algorithm.num_envs)
     with contextlib.closing(world):
         obs = world.reset()
         while state.env_steps < total_steps and len(agent.failed) < agent.num_runs:
-            if fixed != (algorithm.num_envs, algorithm.hidden_sizes, algorithm.num_settings):
+            if fixed() != at_start:
                 raise ValueError(
-                    "num_envs, hidden_sizes and the number of settings are fixed during training; start a new one."
+                    "num_envs, the networks, normalisation and the number of settings are fixed during training; start a new one."
                 )
             started = time.perf_counter()
             with _one_thread():
                 current = algorithm.for_runs(len(seeds), dtype)
                 agent.begin_update()
                 rollout, obs = collect(agent, world, obs, current.num_steps, episodes, current.reward_scale)
+                if current.normalize_reward:
+                    rollout.reward = reward_normalizer(rollout.reward, rollout.terminated | rollout.truncated, current.gamma)
                 metrics = current.update(agent, rollout)
                 agent.check_finite()
+                agent.observe(rollout.rows(rollout.obs))
+                agent.progress = (state.env_steps + algorithm.num_envs * algorithm.num_steps) / total_steps
             seconds += time.perf_counter() - started
             state.iteration += 1
             state.env_steps += algorithm.num_envs * algorithm.num_steps
@@ -344,7 +363,7 @@ def evaluate(
         for _ in range(max_steps):
             distribution = policy.distribution(torch.as_tensor(obs))
             action = distribution.mode() if deterministic else distribution.sample(generator)
-            obs, reward, terminated, truncated, _ = world.step(action.numpy())
+            obs, reward, terminated, truncated, _ = world.step(policy.agent.head.squash(action.numpy()))
             returns += reward * running
             running &= ~(terminated | truncated)
             if not running.any():

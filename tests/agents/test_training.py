@@ -86,7 +86,7 @@ def test_the_callers_settings_stay_untouched():
 
 
 def test_what_fixes_shapes_cannot_change_during_training():
-    with pytest.raises(ValueError, match="num_envs, hidden_sizes"):
+    with pytest.raises(ValueError, match="num_envs, the networks"):
         for state in iterate(VPG(**QUICK), "CartPole-v1", total_steps=256, seeds=[0]):
             state.algorithm.num_envs = 8
 
@@ -411,7 +411,7 @@ def test_load_names_a_damaged_file(tmp_path):
         path.write_bytes(good[:part])
         with pytest.raises(ValueError, match="mine.npz.*damaged"):
             load(path)
-    damaged = [{"facts": np.array(facts)} for facts in ("[1]", '{"format": 1}', "{")]
+    damaged = [{"facts": np.array(facts)} for facts in ("[1]", '{"format": 2}', "{")]
     for change in [*damaged, {"parameters": arrays["parameters"][:1]}, {"parameters": np.array("x")}]:
         np.savez(path, **(arrays | change))
         with pytest.raises(ValueError, match="mine.npz.*damaged"):

@@ -44,9 +44,27 @@ FAULTS = [
     ),
     (
         "minibatch of the first rows",
-        "self.rows(index)",
-        "self.rows(index.sort(1).values * 0)",
+        "self.rows(agent.permutations(len(self)))",
+        "self.rows(agent.permutations(len(self)) * 0)",
         "Only one row is ever learned from.",
     ),
     ("window of ten episodes", "window: int = 100", "window: int = 10", "Reported returns jump up and down."),
+    (
+        "rows in the order of time",
+        "shuffled = self.rows(agent.permutations(len(self)))",
+        "shuffled = self",
+        "Minibatches are pieces of single moments, so their gradients pull to and fro.",
+    ),
+    (
+        "the uneven rest dropped",
+        "size * i + min(i, larger)",
+        "size * i",
+        "Some rows are never learned from.",
+    ),
+    (
+        "squashing left out",
+        "env.step(agent.head.squash(action[t].flatten(0, 1).numpy()))",
+        "env.step(action[t].flatten(0, 1).numpy())",
+        "bounds='tanh' acts like bounds='clip'.",
+    ),
 ]

@@ -74,4 +74,28 @@ FAULTS = [
         "pass",
         "The policy that is returned is the untrained one.",
     ),
+    (
+        "a stopped run goes on shuffling",
+        "g.permutation(size) if active else np.arange(size)",
+        "g.permutation(size)",
+        "A run that stopped early learns from other minibatches than it would alone.",
+    ),
+    (
+        "select forgets what the run has seen",
+        "ObsNormalizer(self.normalizer.statistics.select(run), self.dtype)",
+        "ObsNormalizer(Statistics(1, self.obs_size), self.dtype)",
+        "The policy that is returned sees unscaled observations and acts at random.",
+    ),
+    (
+        "critic sees raw observations",
+        "return _mlp(self._critic_layers, self._seen(obs)).squeeze(-1)",
+        "return _mlp(self._critic_layers, obs).squeeze(-1)",
+        "Advantages are noise where observations are large.",
+    ),
+    (
+        "uniform weights too wide",
+        "(inputs + 1) * outputs) / math.sqrt(inputs)",
+        "(inputs + 1) * outputs)",
+        "The first policy is far from uniform.",
+    ),
 ]
