@@ -23,6 +23,7 @@ MAY_IMPORT = {
 }
 NOTEBOOK_PACKAGES = {"IPython", "ipywidgets", "matplotlib", "PIL", "ipykernel", "jupyterlab"}
 OUTSIDERS = {"torch", "numpy", "scipy", "gymnasium", "tqdm"}  # what the rooms below the classroom may rely on
+OPTIONAL = {"worlds": {"mujoco"}}  # what a room may use where it is installed; never at import, see the test of a plain import
 FILES = sorted(PACKAGE.rglob("*.py"))
 ALGORITHMS = [path for path in FILES if path.parent.name == "agents" and path.stem in ("vpg", "a2c", "trpo", "ppo", "reinforce")]
 
@@ -51,7 +52,8 @@ def upward_imports(source, room):
 def foreign_imports(source, room):
     """Packages that only the classroom may import, or that no room may rely on."""
     outer = {name.split(".")[0] for name in imported(source)} - {"rlcourse"} - sys.stdlib_module_names
-    return sorted(outer - OUTSIDERS - (NOTEBOOK_PACKAGES | {"cycler"} if room == "classroom" else set()))
+    own = NOTEBOOK_PACKAGES | {"cycler"} if room == "classroom" else OPTIONAL.get(room, set())
+    return sorted(outer - OUTSIDERS - own)
 
 
 def knowledge_of_runs(source):
@@ -131,6 +133,8 @@ def test_an_upward_import_is_found(room, source, found):
         ("agents", "def draw():\n    from IPython.display import display", ["IPython"]),
         ("worlds", "import stable_baselines3", ["stable_baselines3"]),
         ("classroom", "import mujoco", ["mujoco"]),
+        ("agents", "def f():\n    import mujoco.batch", ["mujoco"]),
+        ("worlds", "def f():\n    import mujoco.batch", []),
         ("classroom", "import ipywidgets, math", []),
     ],
 )

@@ -1,7 +1,7 @@
 """Any Gymnasium environment as n sub-environments that step together, with episode ends handled right.
 
-Two engines stand behind one interface: Gymnasium's own `SyncVectorEnv`, and for three classic tasks a batched twin that
-computes the same numbers for all sub-environments at once (`rlcourse.worlds.classic_control`).
+Two engines stand behind one interface: Gymnasium's own `SyncVectorEnv`, and for a few tasks a batched twin that computes the
+same numbers for all sub-environments at once (`rlcourse.worlds.classic_control` and `mujoco_batch`).
 """
 
 import contextlib
@@ -15,6 +15,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from rlcourse.worlds import mujoco_batch
 from rlcourse.worlds.classic_control import TWINS
 
 
@@ -29,8 +30,8 @@ def make_env(env, num_envs=1, *, seed=0, batched=True):
         num_envs: how many sub-environments, ≥ 1.
         seed: an int ≥ 0, or a sequence of `num_envs` such ints, one per sub-environment. What happens in sub-environment i
             depends on its own seed and its own actions only. An int is spread by NumPy's SeedSequence.
-        batched: use the batched twin for the ids that have one (CartPole-v1, Acrobot-v1, Pendulum-v1): the same numbers,
-            many times faster. False takes Gymnasium's own code.
+        batched: use the batched twin for the ids that have one: the same numbers, many times faster (CartPole-v1,
+            Acrobot-v1, Pendulum-v1) or somewhat faster (HalfCheetah-v5, Hopper-v5). False takes Gymnasium's own code.
 
     Returns:
         A `VectorWorld`, with
@@ -54,7 +55,7 @@ def make_env(env, num_envs=1, *, seed=0, batched=True):
         raise TypeError(f"env is an environment ({env}), but every sub-environment needs one of its own. Pass a function "
                         "that makes one: make_env(lambda: MyEnv(...)), or a Gymnasium id.")
     if isinstance(env, str):
-        if batched and env in TWINS:
+        if batched and (env in TWINS or (env in mujoco_batch.ROBOTS and mujoco_batch.available())):
             return _TwinWorld(env, seeds)
         _check_id(env)
         return _GymnasiumWorld(lambda: gymnasium.make(env, disable_env_checker=True), env, seeds)
@@ -140,7 +141,7 @@ class VectorWorld:
 
 
 class _TwinWorld(VectorWorld):
-    """A batched twin: dynamics from `classic_control`, here the start states, the time limit and the resets."""
+    """A batched twin: dynamics from `classic_control` or `mujoco_batch`, here the start states, the time limit, the resets."""
 
     batched = True
     POOL = 32  # start states drawn at a time, per sub-environment
@@ -149,7 +150,7 @@ class _TwinWorld(VectorWorld):
         with gymnasium.make(env_id) as env:
             super().__init__(env_id, len(seeds), env.observation_space, env.action_space)
             self.max_episode_steps = env.spec.max_episode_steps
-        self.dynamics = TWINS[env_id]
+            self.dynamics = TWINS[env_id] if env_id in TWINS else mujoco_batch.ROBOTS[env_id](env)
         self._starts = [self._start_states(seed) for seed in seeds]
         self._age = np.zeros(self.num_envs, np.int64)  # steps since the last reset
         self.state = np.empty((self.dynamics.state_size, self.num_envs))
