@@ -97,7 +97,7 @@ class HalfCheetah(Robot):
 class Hopper(Robot):
     """Hopper-v5: hop to the right on one leg; dt = 0.008 s, effort 0.001 ‖action‖², and a reward of 1 while it is healthy.
 
-    terminated when no longer healthy: the torso is below 0.7 m or leans by more than 0.2 rad, or a number of the state is beyond ±100.
+    terminated, no longer healthy: torso below 0.7 m or leaning by more than 0.2 rad, or a number of the state beyond ±100.
     """
 
     ctrl_cost, healthy_reward = 1e-3, 1.0
