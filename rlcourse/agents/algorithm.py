@@ -99,6 +99,10 @@ class Algorithm:
             copy.__dict__[name] = torch.tensor(numbers, dtype=dtype).repeat_interleave(num_seeds)
         return copy
 
+    def uses(self, coefficient: str) -> bool:
+        """Whether the weight of this name is other than 0 in any run: if not, its term need not be computed."""
+        return bool(np.any(np.asarray(getattr(self, coefficient))))
+
     def _lists(self):
         fields = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self) if field.metadata.get("per_run"))
         return {name: value for name, value in fields if isinstance(value, tuple)}

@@ -59,7 +59,8 @@ class PPO(Algorithm):
                 policy, value = agent(minibatch.obs)
                 loss = self.policy_loss(policy.log_prob(minibatch.action), minibatch, agent)
                 loss = loss + self.value_coef * self.critic_loss(value, minibatch)
-                loss = loss - self.entropy_coef * policy.entropy().mean(-1)
+                if self.uses("entropy_coef"):
+                    loss = loss - self.entropy_coef * policy.entropy().mean(-1)
                 agent.step(loss, learning_rate, max_grad_norm=self.max_grad_norm)
             if self.target_kl is not None:
                 agent.stop_where(self.mean_kl(old, agent, batch) > self.target_kl)

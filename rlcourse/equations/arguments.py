@@ -58,6 +58,8 @@ def per_run(name, value, like, low, high):
     Raises:
         TypeError: value is not numeric. ValueError: out of range (or NaN), or one-per-run with the wrong shape.
     """
+    if type(value) is float and low <= value <= high:
+        return value  # the usual case, in the inner loop of training
     try:
         numbers = np.asarray(value.detach().cpu() if isinstance(value, torch.Tensor) else value)
         readable = numbers.dtype.kind in "fiu"

@@ -57,6 +57,7 @@ def clipped_surrogate_loss(log_prob, old_log_prob, advantage, clip_epsilon):
     """PPO's objective with its sign changed: a pessimistic bound on the surrogate, to be minimised.
 
         L = −(1/B) Σ_i min(ρ_i Â_i, clip(ρ_i, 1−ε, 1+ε) Â_i),   ρ_i = π_θ(a_i | s_i) / π_old(a_i | s_i)     i = 1 … B
+          = −(1/B) Σ_i min(ρ_i Â_i, Â_i + ε|Â_i|)
 
     The gradient of a sample is zero where Â > 0 and ρ > 1+ε, or Â < 0 and ρ < 1−ε, and nowhere else. At θ = θ_old it is the
     gradient of policy_gradient_loss. log ρ is bounded at ±60 before exp: otherwise one sample at log ρ = 100 turns the gradient
@@ -81,8 +82,9 @@ def clipped_surrogate_loss(log_prob, old_log_prob, advantage, clip_epsilon):
     epsilon = per_run("clip_epsilon", clip_epsilon, log_prob, 0.0, float("inf"))
     advantage = advantage.detach()
     ratio = _ratio(log_prob, old_log_prob)
-    # L = −(1/B) Σ_i min(ρ_i Â_i, clip(ρ_i, 1−ε, 1+ε) Â_i)
-    return -torch.minimum(ratio * advantage, ratio.clamp(1 - epsilon, 1 + epsilon) * advantage).mean(-1)
+    gain, limit = ratio * advantage, advantage + epsilon * advantage.abs()
+    # L = −(1/B) Σ_i min(ρ_i Â_i, Â_i + ε|Â_i|); at equality the gradient of ρ_i Â_i stays
+    return -torch.where(gain > limit, limit, gain).mean(-1)
 
 
 def clip_fraction(log_prob, old_log_prob, clip_epsilon):

@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 
 from rlcourse import VPG, iterate, policy_gradient_loss
-from rlcourse.agents.runs import Adam, Runs, orthogonal
+from rlcourse.agents.runs import Adam, Runs
 
 SMALL = {"num_envs": 4, "num_steps": 32, "hidden_sizes": (16, 16), "learning_rate": 1e-3, "critic_learning_rate": 1e-3}
 
@@ -62,13 +62,6 @@ def test_adam_freezes_parameters_moments_and_step_count_of_inactive_rows():
 # ---- networks and initial weights ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", [(4, 9), (9, 4), (5, 5)])
-def test_orthogonal_has_orthonormal_rows_or_columns(shape):
-    w = orthogonal(np.random.default_rng(0), *shape, gain=3.0) / 3.0
-    gram = w @ w.T if shape[0] <= shape[1] else w.T @ w
-    np.testing.assert_allclose(gram, np.eye(min(shape)), atol=1e-12)
-
-
 def test_networks_equal_torch_linear_layers():
     agent = population(2)
     obs = torch.tensor(np.random.default_rng(0).normal(size=(2, 7, 3)))
@@ -89,6 +82,29 @@ def test_first_policy_is_nearly_uniform_and_seeds_differ():
     obs = torch.tensor(np.random.default_rng(0).normal(size=(2, 50, 3)))
     assert agent.policy(obs).probs.sub(0.25).abs().max() < 0.02
     assert not torch.equal(agent.parameters[0], agent.parameters[1])
+
+
+def test_both_networks_at_once_or_one_by_one_take_the_same_step():
+    """agent(obs) has its own backward pass; policy(obs) and value(obs) leave it to autograd; a loss may mix them."""
+    obs = torch.tensor(np.random.default_rng(0).normal(size=(2, 9, 3)))
+    space = spaces.Box(-1.0, 1.0, (2,))
+
+    def stepped(part, look):
+        agent = population(2, space)
+        agent.step(look(agent), 0.01, part)
+        return agent.parameters
+
+    entropy = lambda policy: (policy.entropy() + policy.mean.square().sum(-1)).mean(-1)  # noqa: E731
+    error = lambda value: (value - 1).square().mean(-1)  # noqa: E731
+    at_once = lambda agent: entropy(agent(obs)[0]) + error(agent(obs)[1])  # noqa: E731
+    one_by_one = lambda agent: entropy(agent.policy(obs)) + error(agent.value(obs))  # noqa: E731
+    mixed = lambda agent: entropy(agent(obs)[0]) + error(agent.value(obs))  # noqa: E731
+    for part in ("policy", "critic", "both"):
+        expected = stepped(part, one_by_one)
+        for look in (at_once, mixed):
+            torch.testing.assert_close(stepped(part, look), expected, rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match="does not depend on all parameters of part = 'both'"):
+        stepped("both", lambda agent: error(agent.value(obs)))
 
 
 # ---- steps --------------------------------------------------------------------------------------------------------------

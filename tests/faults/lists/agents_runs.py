@@ -3,13 +3,18 @@ TESTS = ["tests/agents/test_runs.py"]
 FAULTS = [
     (
         "no bias correction of the mean",
-        "(learning_rate / (1 - b1**t))",
-        "(learning_rate * 1.0)",
+        "(1 - b1**t) / learning_rate)",
+        "(1 - 0 * b1**t) / learning_rate)",
         "The first steps are ten times too short.",
     ),
-    ("no bias correction of the square", "(1 / (1 - b2**t).sqrt())", "(t * 0 + 1)", "The first steps are far too long."),
-    ("epsilon inside the root", "v.sqrt().mul_", "(v + self.eps).sqrt().mul_", "Small gradients hardly move the parameters."),
-    ("ascent", "x.sub_((m * rate)", "x.add_((m * rate)", "Every loss rises."),
+    ("no bias correction of the square", "(1 - b2**t).rsqrt_()", "(1 - 0 * b2**t).rsqrt_()", "The first steps are far too long."),
+    (
+        "epsilon inside the root",
+        "v.sqrt().mul_(spread).add_(self.eps)",
+        "(v + self.eps).sqrt().mul_(spread)",
+        "Small gradients hardly move the parameters.",
+    ),
+    ("ascent", "value=-1)", "value=1)", "Every loss rises."),
     (
         "frozen rows keep moving",
         "x.copy_(torch.where(active, x, old))",
@@ -29,17 +34,10 @@ FAULTS = [
         "A run that stopped early wakes up with other step sizes.",
     ),
     ("frozen rows move all", "x.copy_(torch.where(active, x, old))", "x.copy_(old)", "One stopped run stops its neighbours."),
-    ("weights with the wrong gain", "return gain * (q", "return (q", "The first policy is far from uniform."),
-    (
-        "no tanh",
-        "x = torch.tanh(torch.baddbmm(bias, x, weight))",
-        "x = torch.baddbmm(bias, x, weight)",
-        "The networks are linear.",
-    ),
     (
         "losses of the runs averaged",
-        "torch.autograd.grad(loss.sum(), self._leaves[part])",
-        "torch.autograd.grad(loss.mean(), self._leaves[part])",
+        "self._differentiate(loss.sum(), part)",
+        "self._differentiate(loss.mean(), part)",
         "With many runs gradients look small; clipping acts late.",
     ),
     (
@@ -48,7 +46,7 @@ FAULTS = [
         "torch.linalg.vector_norm(gradient).expand(self.num_runs, 1)",
         "One wild run slows its neighbours.",
     ),
-    ("gradient clipping scales up", ".clamp(max=1.0)", "", "Small gradients are blown up to the bound."),
+    ("gradient clipping scales up", ".clamp_(max=1.0)", "", "Small gradients are blown up to the bound."),
     (
         "quarantine at the broken parameters",
         "torch.where(bad[:, None], self._before, self.parameters)",
@@ -88,14 +86,26 @@ FAULTS = [
     ),
     (
         "critic sees raw observations",
-        "return _mlp(self._critic_layers, self._seen(obs)).squeeze(-1)",
-        "return _mlp(self._critic_layers, obs).squeeze(-1)",
+        "return mlp(self._critic_layers, self._seen(obs)).squeeze(-1)",
+        "return mlp(self._critic_layers, obs).squeeze(-1)",
         "Advantages are noise where observations are large.",
     ),
     (
-        "uniform weights too wide",
-        "(inputs + 1) * outputs) / math.sqrt(inputs)",
-        "(inputs + 1) * outputs)",
-        "The first policy is far from uniform.",
+        "gradients of the two ways not added",
+        "return flat if matrix is None else flat + matrix[:, self._columns[part]]",
+        "return flat",
+        "Half of a loss is ignored where both ways are used.",
+    ),
+    (
+        "wrong columns",
+        "return matrix[:, self._columns[part]]",
+        'return matrix[:, self._columns["both"]][:, : sum(leaf[0].numel() for leaf in self._leaves[part])]',
+        "The critic moves along the policy's gradient.",
+    ),
+    (
+        "norms of steps not taken",
+        "return torch.where(active, norms, math.nan).nanmean(0)",
+        "return norms.mean(0)",
+        "The gradient norm of a run that stopped early counts steps that it did not take.",
     ),
 ]
