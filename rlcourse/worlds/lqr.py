@@ -212,13 +212,15 @@ class LQR:
         gain, log_std = self._one_policy(gain, log_std)
         if num_episodes < 1 or num_steps < 1:
             raise ValueError(f"num_episodes and num_steps must be at least 1, got {num_episodes} and {num_steps}")
+        noise_root = _root(self.noise_cov)
         state = _normal(rng, num_episodes, self.state_size) @ _root(self.start_cov).mT
         states, actions, rewards = [state], [], []
         for _ in range(num_steps):
             action = -_times(gain, state) + log_std.exp() * _normal(rng, num_episodes, self.action_size)
             rewards.append(self._reward(state, action))
             actions.append(action)
-            state = self._next(state, action, _normal(rng, num_episodes, self.state_size))
+            noise = _times(noise_root, _normal(rng, num_episodes, self.state_size))
+            state = _times(self.A, state) + _times(self.B, action) + noise
             states.append(state)
         states = torch.stack(states)
         return LQRTrajectories(states[:-1], torch.stack(actions), torch.stack(rewards), states[1:])
@@ -227,9 +229,6 @@ class LQR:
 
     def _reward(self, state, action):
         return -_quadratic(self.Q, state) - _quadratic(self.R, action)
-
-    def _next(self, state, action, standard_noise):
-        return _times(self.A, state) + _times(self.B, action) + _times(_root(self.noise_cov), standard_noise)
 
     def _exploration(self, log_std):
         """diag(sigma^2), (..., D, D)."""
@@ -311,8 +310,8 @@ class LQREnv(gymnasium.Env):
     """The world as a Gymnasium environment: `train(VPG(...), lambda: LQREnv(world))`.
 
     The observation is the state, the action is not bounded. An episode never terminates; it is truncated after `horizon` steps.
-    An agent that bootstraps there and has a linear policy without hidden layers can reach optimal_gain(), which is the best for
-    every start: its weights are then -K.
+    optimal_gain() is the best gain for every start, so an agent with a linear policy that bootstraps at the truncation can reach
+    it; the policy's weights are then -K.
 
     Args:
         world: an LQR.
@@ -325,20 +324,50 @@ class LQREnv(gymnasium.Env):
         self.world, self.horizon = world, horizon
         self.observation_space = Box(-np.inf, np.inf, (world.state_size,), np.float64)
         self.action_space = Box(-np.inf, np.inf, (world.action_size,), np.float64)
-        self._A, self._B, self._Q, self._R = (getattr(world, name).numpy() for name in "ABQR")
-        self._start, self._noise = _root(world.start_cov).numpy(), _root(world.noise_cov).numpy()
+        self.batched_twin = LQRColumns(world, horizon)  # make_env steps many of us with it
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
-        self.state = self._start @ self.np_random.standard_normal(len(self._A))
-        self.elapsed = 0
-        return self.state.copy(), {}
+        self.state, self.elapsed = self.batched_twin.start(self.np_random, 1).T, 0
+        return self.batched_twin.observe(self.state)[0], {}
 
     def step(self, action):
-        reward = -(self.state @ self._Q @ self.state + action @ self._R @ action)
-        self.state = self._A @ self.state + self._B @ action + self._noise @ self.np_random.standard_normal(len(self._A))
+        self.state, reward, _ = self.batched_twin.step(self.state, np.asarray(action)[None])
         self.elapsed += 1
-        return self.state.copy(), float(reward), False, self.elapsed >= self.horizon, {}
+        return self.batched_twin.observe(self.state)[0], float(reward[0]), False, self.elapsed >= self.horizon, {}
+
+
+class LQRColumns:
+    """An LQR for n sub-environments at once: pure functions on state columns (d, n), as in `classic_control`.
+
+    A column holds the state and below it all the noise that its episode has still to come, so that a step draws nothing.
+    """
+
+    POOL = 1  # episodes drawn at a time
+
+    def __init__(self, world: LQR, horizon: int):
+        self.max_episode_steps, self.size = horizon, world.state_size
+        self.state_size = world.state_size * (1 + horizon)
+        self._A, self._B, self._Q, self._R = (getattr(world, name).numpy() for name in "ABQR")
+        self._roots = [_root(covariance).numpy() for covariance in (world.start_cov, world.noise_cov)]
+
+    def start(self, rng, count):
+        """Draw `count` start states and the noise of their episodes: (count, d)."""
+        normal = rng.standard_normal((count, 1 + self.max_episode_steps, self.size))
+        start, noise = self._roots
+        return np.concatenate([normal[:, :1] @ start.T, normal[:, 1:] @ noise.T], 1).reshape(count, -1)
+
+    def step(self, state, action):
+        """Advance one step: (d, n) and (n, D) -> next state (d, n), reward (n,), terminated (n,), all False."""
+        now, noise, later = np.split(state, [self.size, 2 * self.size])
+        action = action.T
+        reward = -(now * (self._Q @ now)).sum(0) - (action * (self._R @ action)).sum(0)
+        following = self._A @ now + self._B @ action + noise
+        return np.concatenate([following, later, 0 * noise]), reward, np.zeros(len(reward), bool)
+
+    def observe(self, state):
+        """The agent sees the state: (d, n) -> (n, S)."""
+        return np.ascontiguousarray(state[: self.size].T)
 
 
 def point_mass(gamma: float = 0.95) -> LQR:
@@ -371,13 +400,13 @@ def _lyapunov(closed: Tensor, right: Tensor, gamma: float) -> Tensor:
 
 
 def _times(matrix: Tensor, vector: Tensor) -> Tensor:
-    """Matrix times vector, (..., i, j) and (..., j) -> (..., i)."""
-    return torch.einsum("...ij,...j->...i", matrix, vector)
+    """M v for every v, (i, j) and (..., j) -> (..., i)."""
+    return vector @ matrix.mT
 
 
 def _quadratic(matrix: Tensor, vector: Tensor) -> Tensor:
-    """v^T M v, (...)."""
-    return torch.einsum("...i,...ij,...j->...", vector, matrix, vector)
+    """v^T M v for every v, (j, j) and (..., j) -> (...)."""
+    return (vector * _times(matrix, vector)).sum(-1)
 
 
 def _trace(left: Tensor, right: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Any Gymnasium environment as n sub-environments that step together, with episode ends handled right.
 
 Two engines stand behind one interface: Gymnasium's own `SyncVectorEnv`, and for a few tasks a batched twin that computes the
-same numbers for all sub-environments at once (`rlcourse.worlds.classic_control` and `mujoco_batch`).
+same numbers for all sub-environments at once (`rlcourse.worlds.classic_control`, `mujoco_batch`, `lqr`).
 """
 
 import contextlib
@@ -31,7 +31,8 @@ def make_env(env, num_envs=1, *, seed=0, batched=True):
         seed: an int ≥ 0, or a sequence of `num_envs` such ints, one per sub-environment. What happens in sub-environment i
             depends on its own seed and its own actions only. An int is spread by NumPy's SeedSequence.
         batched: use the batched twin for the ids that have one: the same numbers, many times faster (CartPole-v1,
-            Acrobot-v1, Pendulum-v1) or somewhat faster (HalfCheetah-v5, Hopper-v5). False takes Gymnasium's own code.
+            Acrobot-v1, Pendulum-v1) or somewhat faster (HalfCheetah-v5, Hopper-v5); and for an environment that brings a twin
+            of its own (LQREnv). False takes Gymnasium's own code.
 
     Returns:
         A `VectorWorld`, with
@@ -56,11 +57,16 @@ def make_env(env, num_envs=1, *, seed=0, batched=True):
                         "that makes one: make_env(lambda: MyEnv(...)), or a Gymnasium id.")
     if isinstance(env, str):
         if batched and (env in TWINS or (env in mujoco_batch.ROBOTS and mujoco_batch.available())):
-            return _TwinWorld(env, seeds)
+            with gymnasium.make(env) as made:
+                dynamics = TWINS[env] if env in TWINS else mujoco_batch.ROBOTS[env](made)
+                return _TwinWorld(env, made, dynamics, made.spec.max_episode_steps, seeds)
         _check_id(env)
         return _GymnasiumWorld(lambda: gymnasium.make(env, disable_env_checker=True), env, seeds)
     if callable(env):
-        return _GymnasiumWorld(env, None, seeds)
+        first = [env()]
+        if batched and (twin := getattr(first[0], "batched_twin", None)):
+            return _TwinWorld(type(first[0]).__name__, first[0], twin, twin.max_episode_steps, seeds)
+        return _GymnasiumWorld(lambda: first.pop() if first else env(), None, seeds)
     raise TypeError(f"env must be a Gymnasium id or a function that makes a gymnasium.Env, got {env!r} ({type(env).__name__}).")
 
 
@@ -141,25 +147,23 @@ class VectorWorld:
 
 
 class _TwinWorld(VectorWorld):
-    """A batched twin: dynamics from `classic_control` or `mujoco_batch`, here the start states, the time limit, the resets."""
+    """A batched twin: the dynamics as functions of state columns; here the start states, the time limit and the resets."""
 
     batched = True
-    POOL = 32  # start states drawn at a time, per sub-environment
 
-    def __init__(self, env_id, seeds):
-        with gymnasium.make(env_id) as env:
-            super().__init__(env_id, len(seeds), env.observation_space, env.action_space)
-            self.max_episode_steps = env.spec.max_episode_steps
-            self.dynamics = TWINS[env_id] if env_id in TWINS else mujoco_batch.ROBOTS[env_id](env)
+    def __init__(self, name, env, dynamics, max_episode_steps, seeds):
+        super().__init__(name, len(seeds), env.observation_space, env.action_space)
+        self.dynamics, self.max_episode_steps = dynamics, max_episode_steps
+        self._pool = getattr(dynamics, "POOL", 32)  # start states drawn at a time, per sub-environment
         self._starts = [self._start_states(seed) for seed in seeds]
         self._age = np.zeros(self.num_envs, np.int64)  # steps since the last reset
         self.state = np.empty((self.dynamics.state_size, self.num_envs))
 
     def _start_states(self, seed):
-        """Start states for ever, drawn POOL at a time from the generator that Gymnasium makes of the same seed."""
+        """Start states for ever, drawn some at a time from the generator that Gymnasium makes of the same seed."""
         rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
         while True:
-            yield from self.dynamics.start(rng, self.POOL)
+            yield from self.dynamics.start(rng, self._pool)
 
     def _restart(self, rows):
         """Start a new episode in the sub-environments `rows`."""

@@ -302,29 +302,33 @@ def test_environment_plays_the_world():
     obs, _ = env.reset(seed=5)
     rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(5)))
     A, B, Q, R, W, start = numpy(world.A, world.B, world.Q, world.R, world.noise_cov, world.start_cov)
-    noises = []
     for t in range(1, 5):
         action = rng.normal(size=2)
         after, reward, terminated, truncated, _ = env.step(action)
         assert reward == pytest.approx(-(obs @ Q @ obs + action @ R @ action), rel=1e-12)
         assert not terminated and truncated == (t == 4)
-        noises.append(after - A @ obs - B @ action)
+        assert np.abs(after - A @ obs - B @ action).max() < 5 * math.sqrt(W.diagonal().max())
         obs = after
-    env = LQREnv(world, horizon=10**6)
-    env.reset(seed=1)
-    still = np.zeros(2)
-    noises = np.empty((20_000, 3))
-    for row in noises:
-        env.state = np.zeros(3)
-        row[:] = env.step(still)[0]
-    np.testing.assert_allclose(noises.T @ noises / len(noises), W, atol=0.05 * W.diagonal().max())
-    starts = np.array([env.reset()[0] for _ in range(20_000)])
-    np.testing.assert_allclose(starts.T @ starts / len(starts), start, atol=0.05 * start.diagonal().max())
+    starts, noises = [], []
+    for _ in range(5000):
+        obs, _ = env.reset()
+        starts.append(obs)
+        for _ in range(4):
+            after = env.step(np.zeros(2))[0]
+            noises.append(after - A @ obs)
+            obs = after
+    for sample, covariance in ((np.array(starts), start), (np.array(noises), W)):
+        np.testing.assert_allclose(sample.T @ sample / len(sample), covariance, atol=0.06 * covariance.diagonal().max())
+    steps = np.array(noises).reshape(5000, 4, 3)
+    crossed = np.einsum("nti,ntj->ij", steps[:, :-1], steps[:, 1:]) / 15_000  # a step's noise knows nothing of the last one's
+    assert np.abs(crossed).max() < 0.06 * W.diagonal().max()
 
 
-def test_environment_in_a_vector():
+@pytest.mark.parametrize("batched", [True, False])
+def test_environment_in_a_vector(batched):
     world = point_mass()
-    envs = make_env(lambda: LQREnv(world, horizon=3), 5, seed=1)
+    envs = make_env(lambda: LQREnv(world, horizon=3), 5, seed=1, batched=batched)
+    assert envs.batched == batched
     obs = envs.reset()
     assert obs.shape == (5, 2) and obs.dtype == np.float64 and envs.name == "LQREnv"
     for t in range(1, 7):
@@ -333,6 +337,33 @@ def test_environment_in_a_vector():
         np.testing.assert_allclose(reward, -(before[:, 0] ** 2 + 0.1 * before[:, 1] ** 2 + 0.1 * 900))
         assert (truncated == (t % 3 == 0)).all() and not terminated.any()
         assert (next_obs[:, 1] > before[:, 1] + 5).all()
+
+
+def test_twin_equals_a_loop_over_environments():
+    world, _, _ = random_world(8, 3, 2)
+    rng, seeds = np.random.default_rng(0), [3, 1, 4]
+    envs = make_env(lambda: LQREnv(world, horizon=7), 3, seed=seeds)
+    loop = [LQREnv(world, horizon=7) for _ in seeds]
+    np.testing.assert_allclose(envs.reset(), [env.reset(seed=seed)[0] for env, seed in zip(loop, seeds, strict=True)], rtol=1e-12)
+    for _ in range(30):
+        action = rng.normal(size=(3, 2))
+        obs, reward, terminated, truncated, next_obs = envs.step(action)
+        seen, paid, dead, late, _ = (list(part) for part in zip(*map(LQREnv.step, loop, action), strict=True))
+        np.testing.assert_allclose(next_obs, seen, rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(reward, paid, rtol=1e-11)
+        assert (terminated == dead).all() and (truncated == late).all()
+        seen = [env.reset()[0] if end else new for env, end, new in zip(loop, late, seen, strict=True)]
+        np.testing.assert_allclose(obs, seen, rtol=1e-11, atol=1e-12)
+
+
+def test_a_wrapper_is_not_bypassed():
+    class Half(gymnasium.ObservationWrapper):
+        def observation(self, obs):
+            return obs / 2
+
+    envs = [make_env(make, 3, seed=2) for make in (lambda: LQREnv(point_mass()), lambda: Half(LQREnv(point_mass())))]
+    assert not envs[1].batched
+    np.testing.assert_allclose(envs[1].reset(), envs[0].reset() / 2)
 
 
 def test_point_mass_is_what_it_says():

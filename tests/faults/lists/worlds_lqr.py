@@ -209,8 +209,8 @@ FAULTS = [
     ),
     (
         "environment terminates at the horizon",
-        "float(reward), False, self.elapsed >= self.horizon, {}",
-        "float(reward), self.elapsed >= self.horizon, False, {}",
+        "float(reward[0]), False, self.elapsed >= self.horizon, {}",
+        "float(reward[0]), self.elapsed >= self.horizon, False, {}",
         "Agents believe that everything ends well after 50 steps.",
     ),
     (
@@ -221,14 +221,32 @@ FAULTS = [
     ),
     (
         "environment pays for the next state",
-        "        self.elapsed += 1",
-        "        self.elapsed += 1; reward = -(self.state @ self._Q @ self.state + action @ self._R @ action)",
+        "        return np.concatenate([following, later, 0 * noise]), reward,",
+        "        return np.concatenate([following, later, 0 * noise]), -(following * (self._Q @ following)).sum(0),",
         "Returns do not fit J.",
     ),
     (
         "environment without noise",
-        "self._noise @ self.np_random.standard_normal",
-        "0.0 * self._noise @ self.np_random.standard_normal",
+        "self._B @ action + noise",
+        "self._B @ action + 0 * noise",
         "Easier than the world it stands for.",
+    ),
+    (
+        "the same noise in every step",
+        "np.concatenate([following, later, 0 * noise])",
+        "np.concatenate([following, noise, later])",
+        "A constant wind in place of noise.",
+    ),
+    (
+        "environment starts with the covariance of the noise",
+        "start, noise = self._roots",
+        "noise, start = self._roots",
+        "Starts too near to 0, and noise too large.",
+    ),
+    (
+        "environment with the transposed motion",
+        "following = self._A @ now",
+        "following = self._A.T @ now",
+        "Right for symmetric worlds only.",
     ),
 ]
