@@ -399,6 +399,8 @@ def book_pendulum():
 def book_runs():
     """The study note's settings on both tasks, 5 seeds each: every twentieth update of {env}_{name}, (5, points).
 
+    Over all updates, (5,): {env}_largest_kl, and {env}_refused, how often the line search took nothing.
+
     CartPole: 500 updates of 200 steps, the most that its 500 episodes can have. Pendulum: 2,000 updates of one episode.
     """
     arrays = {}
@@ -407,8 +409,10 @@ def book_runs():
         ("pendulum", BOOK_PENDULUM, book_pendulum, 2000),
     ):
         result = train(settings, env, total_steps=200 * updates, seeds=range(5), progress=False)
-        for field in ("env_steps", "mean_return", "kl", "accepted"):
+        for field in ("env_steps", "mean_return"):
             arrays[f"{name}_{field}"] = result.history[field][:, 19::20].astype(np.float32)
+        arrays[f"{name}_largest_kl"] = result.history["kl"].max(1)
+        arrays[f"{name}_refused"] = (result.history["accepted"] < 0).sum(1)
     # the wrapped return is (R + 8 · 200) / 8
     arrays["pendulum_mean_return"] = 8 * arrays["pendulum_mean_return"] - 1600
     return arrays

@@ -1,16 +1,20 @@
 """What lesson 04 computes: the ledge, the bounds, the widget, and the copied conjugate gradient that it warns of."""
 
+import json
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from rlcourse.classroom import lesson_04
+from rlcourse.classroom.data import data_path
 from rlcourse.classroom.explorer import View
 from rlcourse.worlds.tabular import finite_difference_gradient, random_mdp, sample_trajectories, softmax_policy
 
 f64 = torch.float64
+LESSON = Path(__file__).parents[2] / "notebooks" / "04_trpo.ipynb"
 
 
 def theta(*numbers):
@@ -180,3 +184,18 @@ def test_stored_settings_are_those_of_the_study_note():
     plain.state = state
     assert scaled == pytest.approx((plain.step(np.array([0.5], np.float32))[1] + 8) / 8)
     assert lesson_04.book_cartpole().spec.max_episode_steps == 200
+
+
+def test_what_the_lesson_says_of_the_stored_runs():
+    cells = {cell["id"]: "".join(cell["source"]) for cell in json.loads(LESSON.read_text(encoding="utf-8"))["cells"]}
+    text = cells["04-train-book-text"].replace("−", "-")
+    with np.load(data_path("04_book_settings.npz")) as file:
+        assert "tools/make_data.py lesson_04" in json.loads(str(file["facts"]))["command"]
+        for name, settings, steps in (
+            ("cartpole", lesson_04.BOOK_CARTPOLE, 100_000),
+            ("pendulum", lesson_04.BOOK_PENDULUM, 400_000),
+        ):
+            last = file[f"{name}_mean_return"][:, -1]
+            assert f"after {steps:,} steps" in text and (file[f"{name}_env_steps"][:, -1] == steps).all()
+            assert f"between {last.min():.0f} and {last.max():.0f}" in text and f"(median {np.median(last):.0f}" in text
+            assert (file[f"{name}_largest_kl"] <= settings.max_kl).all() and (file[f"{name}_refused"] == 0).all()
