@@ -58,6 +58,8 @@ class Tanh(torch.autograd.Function):
 
 def mlp(layers, x):
     """x ← tanh(x W + b) for all layers but the last, which is x W + b. x (R, B, in) → (R, B, out)."""
+    if not torch.is_grad_enabled():
+        return _forward(layers, x)[1]
     for weight, bias in zip(layers[:-2:2], layers[1:-2:2], strict=True):
         x = Tanh.apply(torch.baddbmm(bias, x, weight))
     return torch.baddbmm(layers[-1], x, layers[-2])
@@ -107,7 +109,7 @@ def _backward(layers, inputs, error, gradient):
         rows, columns = weight.shape[1:]
         start = end - (rows + 1) * columns
         # ∂/∂W = xᵀe,  ∂/∂b = Σ e,  and for the layer before: e ← (e Wᵀ)(1 − x²)
-        gradient[:, start : end - columns] = torch.bmm(x.mT, error).flatten(1)
+        torch.bmm(x.mT, error, out=gradient[:, start : end - columns].view(weight.shape))
         torch.sum(error, 1, out=gradient[:, end - columns : end])
         if i > 0:
             error = torch.ops.aten.tanh_backward(torch.bmm(error, weight.mT), x)

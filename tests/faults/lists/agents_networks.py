@@ -29,8 +29,8 @@ FAULTS = [
     ("sigmoid for tanh", "x.mul_(2).sigmoid_().mul_(2).sub_(1)", "x.sigmoid_()", "Hidden units are never negative."),
     (
         "weights transposed",
-        "torch.bmm(x.mT, error).flatten(1)",
-        "torch.bmm(error.mT, x).flatten(1)",
+        "torch.bmm(x.mT, error, out=",
+        "torch.bmm(error.mT, x, out=",
         "The gradient of square layers is transposed; learning stalls.",
     ),
     ("bias averaged over the batch", "torch.sum(error, 1, out=", "torch.mean(error, 1, out=", "Biases hardly learn."),
