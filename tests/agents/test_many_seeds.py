@@ -21,6 +21,9 @@ def steps_to(target, algorithm_name, env, seeds, budget):
 @pytest.mark.parametrize(
     "algorithm_name, env, target, budget, num_seeds, share",
     [
+        ("PPO", "CartPole-v1", 475, 200_000, 200, 0.97),
+        ("PPO", "Acrobot-v1", -100, 100_000, 200, 0.97),
+        ("PPO", "Pendulum-v1", -200, 150_000, 200, 0.97),
         ("VPG", "CartPole-v1", 475, 200_000, 200, 0.97),
         ("VPG", "Acrobot-v1", -100, 200_000, 50, 0.9),
         ("VPG", "Pendulum-v1", -200, 1_000_000, 10, 0.8),
