@@ -186,7 +186,7 @@ class Runs:
         """
         gradient, norm = self._gradient(loss, part)
         if max_grad_norm is not None:
-            gradient = gradient * (_column(max_grad_norm, self.dtype) / (norm + 1e-6)).clamp_(max=1.0)
+            gradient = gradient.mul_((_column(max_grad_norm, self.dtype) / (norm + 1e-6)).clamp_(max=1.0))
         if part not in self._optimisers:
             self._optimisers[part] = Adam(*gradient.shape, self.dtype)
         rate = _column(learning_rate, torch.float64)
