@@ -53,6 +53,7 @@ class Curves:
         if len(labels) != len(groups):
             raise ValueError(f"labels has {len(labels)} names for {len(groups)} settings: give one per setting")
         self.ax, self.rows, self.seeds, self.medians = ax, list(groups.values()), {}, []
+        self.threshold, self.low, self.high = threshold, np.inf, -np.inf
         for label, rows, colour, dashes in zip(labels, self.rows, cycle(PALETTE.values()), cycle(LINESTYLES), strict=False):
             several = len(rows) > 1
             for row in rows:
@@ -80,6 +81,16 @@ class Curves:
             self.ax.relim()
             self.ax.autoscale_view()
         return self
+
+    def make_room(self, values):
+        """Let the vertical limits grow, rarely and with room to spare: a live picture stays calm. True if they grew."""
+        heights = np.append(values[np.isfinite(values)], [] if self.threshold is None else self.threshold)
+        if not heights.size or self.low <= heights.min() <= heights.max() <= self.high:
+            return False
+        span = np.ptp(heights) or abs(heights[0]) or 1.0
+        self.low, self.high = min(self.low, heights.min() - 0.05 * span), max(self.high, heights.max() + 0.25 * span)
+        self.ax.set_ylim(self.low, self.high)
+        return True
 
 
 def median(steps, values):

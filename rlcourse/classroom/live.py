@@ -70,7 +70,6 @@ class _Screen:
         groups = group(state.runs, len(state.runs))
         self.curves = Curves(ax, groups, **looks, legend="lower right")
         ax.set_xlim(0, state.total_steps)
-        self.threshold, self.low, self.high = looks["threshold"], np.inf, -np.inf
         self.painter = Painter(self.fig)
         self.picture, self.line = HTML(), HTML()
         self.box = VBox([self.picture, self.line])
@@ -82,20 +81,12 @@ class _Screen:
             return
         history = state.history
         self.curves.update(history, self.name, rescale=False)
-        self._make_room(history[self.name])
+        self.curves.make_room(history[self.name])
         words = describe(state, self.name)
         self.picture.value = image_tag(fast_png(self.painter.paint()), words, SIZE)
         self.line.value = f"<div>{progress(state, now - self.started, self.first_steps)}</div>"
         cost = time.monotonic() - now
         self.next_time = now + max(1 / REDRAWS, cost / SHARE)
-
-    def _make_room(self, values):
-        """Let the vertical limits grow, rarely and with room to spare: the picture stays calm and its ticks need no redrawing."""
-        heights = np.append(values[np.isfinite(values)], [] if self.threshold is None else self.threshold)
-        if heights.size and not self.low <= heights.min() <= heights.max() <= self.high:
-            span = np.ptp(heights) or 1.0
-            self.low, self.high = min(self.low, heights.min() - 0.05 * span), max(self.high, heights.max() + 0.25 * span)
-            self.curves.ax.set_ylim(self.low, self.high)
 
     def replace(self, picture):
         self.handle.update(picture)
@@ -114,12 +105,17 @@ def progress(state, seconds, first_steps):
 
 def describe(state, name):
     """Alt text of the curve so far."""
+    words = f"Learning curves, {name.replace('_', ' ')} of {len(state.runs)} runs against environment steps per run: "
+    return words + finding(state, name)
+
+
+def finding(state, name):
+    """Where the runs are now, in a few words; runs without a value are left out."""
     last = np.asarray(state.history[name], float)[:, -1]
     last = last[np.isfinite(last)]
-    words = f"Learning curves, {name.replace('_', ' ')} of {len(state.runs)} runs against environment steps per run: "
     if not last.size:
-        return words + f"no value yet after {state.env_steps:,} steps."
-    return words + f"after {state.env_steps:,} steps {last.min():.4g} to {last.max():.4g}, median {np.median(last):.4g}."
+        return f"no value yet after {state.env_steps:,} steps."
+    return f"after {state.env_steps:,} steps {last.min():.4g} to {last.max():.4g}, median {np.median(last):.4g}."
 
 
 def _notebook():
