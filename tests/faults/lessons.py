@@ -12,7 +12,7 @@ LESSONS = {
         ],
     },
     "02_vanilla_policy_gradient": {
-        "equations_objectives": ["sign of the policy loss", "sum for mean in the policy loss", "target not detached"],
+        "equations_objectives": ["sign of the policy loss", "sum for mean in the policy loss"],
         "equations_estimators": ["bootstrap not discounted", "divisor N − 1"],
         "agents_vpg": ["gradient ascent on the loss", "critic regresses on advantages"],
     },
