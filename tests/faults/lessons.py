@@ -38,4 +38,24 @@ LESSONS = {
         ],
         "agents_trpo": ["line search ignores the limit"],
     },
+    "05_ppo_clip": {
+        "equations_objectives": [
+            "clip without min",
+            "max for min",
+            "ratio upside down",
+            "limit without the absolute value",
+            "log-ratio unbounded",
+            "log-ratio bounded too tightly",
+            "sign of k1",
+            "k3 of the inverse ratio",
+            "value clipping by min",
+        ],
+        "agents_ppo": [
+            "gamma and lambda swapped",
+            "entropy bonus with the wrong sign",
+            "penalty moves the wrong way",
+            "gradient not clipped",
+            "one epoch too many",
+        ],
+    },
 }
