@@ -67,7 +67,7 @@ class Curves:
             ax.axhline(threshold, label=f"threshold {threshold:g}", **dots)
         ax.set(xlabel="environment steps per run", ylabel=ylabel, title=title or "")
         ax.xaxis.set_major_formatter(EngFormatter(sep=""))
-        if ax.get_legend_handles_labels()[1]:
+        if legend and ax.get_legend_handles_labels()[1]:
             ax.legend(loc=legend)
 
     def update(self, history, name="mean_return", rescale=True):

@@ -49,14 +49,16 @@ PAUSE = 0.01  # seconds between two pictures drawn ahead, so that a new move get
 REST = 0.4  # seconds without a move before positions of the other controls are drawn ahead
 SLOW = 0.2  # seconds; a picture that takes longer is not drawn ahead, or a move would have to wait for it
 _LINE = "min-height:4.2em;line-height:1.4"  # room for three lines, so that a longer sentence moves nothing
-_RED = "background:#fff;color:#b00020;border-left:4px solid;padding:0 .6em"
+RED = "background:#fff;color:#b00020;border-left:4px solid;padding:0 .6em"
 
 # ipywidgets gives a slider's handle no name and a text no live region. The picture's load event does both: it copies
-# each label to its slider, and makes the line below the picture one that a screen reader reads out when it changes.
-_NAME_PARTS = (
-    "(f=n=>{const b=this.closest('.rlcourse-explorer'),s=b?[...b.querySelectorAll('[role=slider]')]:[];"
+# each label to its slider, and makes the line below the picture one that a screen reader reads out when it changes. It
+# also keeps JupyterLab from taking Enter on a button as "edit this cell".
+NAME_PARTS = (
+    "(f=n=>{const b=this.closest('.rlcourse-widget'),s=b?[...b.querySelectorAll('[role=slider]')]:[];"
     "if(!b||s.length<this.dataset.sliders)return n&&setTimeout(()=>f(n-1),50);"
     "s.forEach(h=>h.setAttribute('aria-label',h.closest('.rlcourse-control').querySelector('label').textContent));"
+    "b.querySelectorAll('button').forEach(x=>x.setAttribute('data-lm-suppress-shortcuts','true'));"
     "b.setAttribute('role','group');b.setAttribute('aria-label',this.dataset.title);"
     "b.querySelector('.rlcourse-line .widget-html-content').setAttribute('aria-live','polite')})(40)"
 )
@@ -125,7 +127,7 @@ class Explorer(widgets.VBox):
         if faults:
             raise ValueError("the figure cannot be shown like this: " + "; ".join(faults))
         super().__init__([*rows, reset, self.picture, self.line])
-        self.add_class("rlcourse-explorer")
+        self.add_class("rlcourse-explorer").add_class("rlcourse-widget")
         for name, one in self.inputs.items():
             one.observe(lambda change, name=name: self._moved(name, change), "value")
 
@@ -163,7 +165,7 @@ class Explorer(widgets.VBox):
         if look is None:
             pixels, sentence = self.view.frame(values)
             sliders = sum(isinstance(control, Slider) for control in self.view.controls.values())
-            hook = f'data-sliders="{sliders}" data-title="{html.escape(self.view.title)}" onload="{_NAME_PARTS}"'
+            hook = f'data-sliders="{sliders}" data-title="{html.escape(self.view.title)}" onload="{NAME_PARTS}"'
             tag = image_tag(fast_png(pixels), sentence, self.view.fig.get_size_inches(), self._width, hook)
             look = tag, f'<div style="{_LINE};max-width:{self._width}px">{html.escape(sentence)}</div>'
             self._seen[key] = look
@@ -176,7 +178,7 @@ class Explorer(widgets.VBox):
         last = " ".join(traceback.format_exception_only(error)[-1].split())
         sentence = f"No picture for {self.view.settings(values)}. {last}"
         grey = np.full((*self.view.fig.canvas.get_width_height()[::-1], 3), 240, np.uint8)
-        line = f'<div role="alert" class="rlcourse-error" style="{_LINE};{_RED}">{html.escape(sentence)}</div>'
+        line = f'<div role="alert" class="rlcourse-error" style="{_LINE};{RED}">{html.escape(sentence)}</div>'
         return image_tag(fast_png(grey), sentence, self.view.fig.get_size_inches(), self._width), line
 
     def _draw_ahead(self, values, moved=None, direction=1):

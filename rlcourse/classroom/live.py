@@ -30,7 +30,7 @@ class LiveCurve:
 
     def __call__(self, state):
         """Called by `train` after every update."""
-        shell = _notebook()
+        shell = notebook()
         if shell is None:
             return
         if self.state is not state:
@@ -46,7 +46,7 @@ class LiveCurve:
         if self.screen is None:
             return
         state, screen, self.state, self.screen = self.state, self.screen, None, None
-        _notebook().events.unregister("post_run_cell", self.finish)
+        notebook().events.unregister("post_run_cell", self.finish)
         self.picture = show(learning_curve(_Rows(state), name=self.name, **self.looks), alt=describe(state, self.name))
         screen.replace(self.picture)
 
@@ -96,7 +96,7 @@ class _Screen:
 
 def progress(state, seconds, first_steps):
     """One line: how far, how good, how long still; `seconds` since `first_steps` were done."""
-    text = f"{state.env_steps / state.total_steps:.0%} of {state.total_steps:,} steps per run"
+    text = f"{min(state.env_steps / state.total_steps, 1):.0%} of {state.total_steps:,} steps per run"
     if state.env_steps > first_steps:
         left = seconds * (state.total_steps - state.env_steps) / (state.env_steps - first_steps)
         text += f", about {left:.0f} s left"
@@ -118,7 +118,7 @@ def finding(state, name):
     return f"after {state.env_steps:,} steps {last.min():.4g} to {last.max():.4g}, median {np.median(last):.4g}."
 
 
-def _notebook():
+def notebook():
     """The shell of the kernel that runs this, or None outside a notebook."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None

@@ -39,7 +39,7 @@ class Shell:
 
     def __init__(self, monkeypatch):
         self.events, self.hooks, self.shown, self.updates = self, [], [], 0
-        monkeypatch.setattr(live, "_notebook", lambda: self)
+        monkeypatch.setattr(live, "notebook", lambda: self)
         monkeypatch.setattr("IPython.display.display", self.display)
 
     def register(self, event, hook):
