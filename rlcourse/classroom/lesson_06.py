@@ -8,15 +8,18 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from gymnasium.spaces import Box
 from scipy import stats
 
 from rlcourse.agents.a2c import A2C
 from rlcourse.agents.ppo import PPO
 from rlcourse.agents.recommended import recommended
+from rlcourse.agents.runs import Runs
 from rlcourse.agents.training import train
 from rlcourse.classroom.controls import choice, slider
 from rlcourse.classroom.figures import PALETTE
 from rlcourse.equations.distributions import DiagonalGaussian, SquashedGaussian
+from rlcourse.equations.objectives import value_loss
 
 # ------------------------------------------------------------------------------------------------------ one action, one Gaussian
 
@@ -266,9 +269,7 @@ def settings_runs():
     """
     curves = {}
     for base, changes in ((CARTPOLE, FROM_CARTPOLE), (PENDULUM, FROM_PENDULUM)):
-        fields = {field for change in changes.values() for field in change}
-        lists = {field: [change.get(field, getattr(base, field)) for change in changes.values()] for field in fields}
-        curves |= dict(zip(changes, _curves(dataclasses.replace(base, **lists)), strict=True))
+        curves |= dict(zip(changes, _curves(_all_of(base, changes)), strict=True))
     for name, change in ALONE.items():
         (curves[name],) = _curves(dataclasses.replace(PENDULUM, **change))
     (on_cartpole,) = _curves(CARTPOLE, "CartPole-v1")
@@ -281,6 +282,44 @@ def settings_runs():
     }
 
 
+def critic_runs():
+    """What the critic explains where settings differ in numbers only: `names`, `explained_variance` (names, 5 seeds, 25)."""
+    rows = []
+    for base, changes in ((CARTPOLE, FROM_CARTPOLE), (PENDULUM, FROM_PENDULUM)):
+        rows += [explained for _, explained in _curves(_all_of(base, changes), seeds=5, name="explained_variance")]
+    return {"names": np.array([*FROM_CARTPOLE, *FROM_PENDULUM]), "explained_variance": np.array(rows)}
+
+
+def _all_of(base, changes):
+    """One algorithm with a list for each field that the changes touch: as many settings as there are changes."""
+    fields = {field for change in changes.values() for field in change}
+    lists = {field: [change.get(field, getattr(base, field)) for change in changes.values()] for field in fields}
+    return dataclasses.replace(base, **lists)
+
+
+def steps_to_arrive(targets, learning_rates, limit=3000):
+    """Adam steps after which a fresh critic of the lesson has come 90 % of the way to a constant target.
+
+    Args:
+        targets, learning_rates: (n,) arrays; all n critics start from the same weights. limit: steps that are tried.
+    Returns:
+        (n,) float array; NaN where it took more than `limit`.
+    """
+    rng, n = np.random.default_rng(0), len(targets)
+    agent = Runs(3, Box(LOW, HIGH, (1,)), seeds=[0] * n, dtype=torch.float32, **PENDULUM.network())
+    angle, speed = rng.uniform(-np.pi, np.pi, 32), rng.uniform(-8, 8, 32)
+    obs = torch.tensor(np.stack([np.cos(angle), np.sin(angle), speed], -1), dtype=torch.float32).expand(n, 32, 3)
+    rates, goal = (torch.tensor(np.asarray(x), dtype=torch.float32) for x in (learning_rates, targets))
+    goal, arrived = goal[:, None].expand(n, 32), np.full(n, np.nan)
+    agent.begin_update()
+    for step in range(limit):
+        value = agent.value(obs)
+        there = (value / goal).mean(-1).detach().numpy() >= 0.9
+        arrived = np.where(np.isnan(arrived) & there, step, arrived)
+        agent.step(value_loss(value, goal), rates, "critic")
+    return arrived
+
+
 # A2C on Pendulum, found by a small search on other seeds.
 A2C_PENDULUM = A2C(num_envs=8, num_steps=16, gamma=0.95, gae_lambda=0.9, learning_rate=0.002, reward_scale=0.1, normalize=True,
                    initial_log_std=0.5, max_grad_norm=2.0)  # fmt: skip
@@ -289,17 +328,21 @@ A2C_PENDULUM = A2C(num_envs=8, num_steps=16, gamma=0.95, gae_lambda=0.9, learnin
 def algorithms_runs():
     """A2C and TRPO on Pendulum, 10 seeds: {name}_env_steps (25,), {name}_mean_return (10, 25). PPO is in the other file."""
     arrays = {}
-    for name, settings, steps in (("A2C", A2C_PENDULUM, 3 * STEPS), ("TRPO", recommended("TRPO", "Pendulum-v1"), STEPS)):
+    for name, settings, steps in (("A2C", A2C_PENDULUM, 5 * STEPS), ("TRPO", recommended("TRPO", "Pendulum-v1"), 2 * STEPS)):
         ((arrays[f"{name}_env_steps"], arrays[f"{name}_mean_return"]),) = _curves(settings, steps=steps)
     return arrays
 
 
-def _curves(settings, env="Pendulum-v1", steps=STEPS):
-    """One (env_steps (25,), mean_return (10, 25)) per setting."""
-    history = train(settings, env, total_steps=steps, seeds=range(SEEDS), progress=False).history
-    columns = np.linspace(0, history["mean_return"].shape[1] - 1, POINTS + 1).round().astype(int)[1:]
-    returns = history["mean_return"][:, columns].astype(np.float32)
-    return [(history["env_steps"][0, columns].astype(np.int32), rows) for rows in np.split(returns, len(returns) // SEEDS)]
+def _curves(settings, env="Pendulum-v1", steps=STEPS, seeds=SEEDS, name="mean_return"):
+    """One (env_steps (25,), history[name] (seeds, 25)) per setting."""
+    history = train(settings, env, total_steps=steps, seeds=range(seeds), progress=False).history
+    columns = np.linspace(0, history[name].shape[1] - 1, POINTS + 1).round().astype(int)[1:]
+    rows = history[name][:, columns].astype(np.float32)
+    return [(history["env_steps"][0, columns].astype(np.int32), part) for part in np.split(rows, len(rows) // seeds)]
 
 
-DATA = {"06_pendulum_settings.npz": settings_runs, "06_pendulum_algorithms.npz": algorithms_runs}
+DATA = {
+    "06_pendulum_settings.npz": settings_runs,
+    "06_pendulum_algorithms.npz": algorithms_runs,
+    "06_pendulum_critic.npz": critic_runs,
+}

@@ -1,5 +1,6 @@
 """What lesson 06 computes: quadrature, scores, the bandits, the widget, and the settings of the stored runs."""
 
+import json
 import time
 
 import numpy as np
@@ -10,7 +11,9 @@ from scipy import integrate, stats
 from rlcourse.agents.recommended import recommended
 from rlcourse.agents.training import train
 from rlcourse.classroom import lesson_06
+from rlcourse.classroom.data import DATA, data_path
 from rlcourse.classroom.explorer import View
+from rlcourse.experiments.statistics import interquartile_mean
 
 f64 = torch.float64
 
@@ -100,6 +103,13 @@ def test_widget_is_sound_everywhere_and_fast():
 # ------------------------------------------------------------------------------------------------------- stored results
 
 
+def test_steps_to_arrive():
+    """A nearer goal or a higher rate takes fewer steps; one critic alone takes as many as beside others."""
+    steps = lesson_06.steps_to_arrive([-1.0, -4.0, -4.0, -400.0], [2e-3, 2e-3, 8e-3, 2e-3], limit=150)
+    assert 0 < steps[2] < steps[1] and 0 < steps[0] < steps[1] < 100 and np.isnan(steps[3])
+    assert lesson_06.steps_to_arrive([-4.0], [2e-3], limit=150)[0] == pytest.approx(steps[1], abs=2)
+
+
 def test_curves_are_those_of_the_history():
     """25 columns, the last one the last update, one entry per setting, in the order of the settings."""
     settings = lesson_06.dataclasses.replace(lesson_06.A2C_PENDULUM, learning_rate=[1e-5, 1e-3], num_steps=8, num_envs=16)
@@ -124,3 +134,42 @@ def test_every_setting_changes_what_its_name_says():
 
 def test_stored_runs_are_those_of_the_lessons_settings():
     assert lesson_06.PENDULUM == recommended("PPO", "Pendulum-v1")
+
+
+def prose():
+    notebook = json.loads((DATA.parent / "06_continuous_gaussian_policies.ipynb").read_text(encoding="utf-8"))
+    text = "\n".join("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
+    return text.replace("−", "-")
+
+
+def test_numbers_in_the_text_are_those_of_the_files():
+    text, stored = prose(), np.load(data_path("06_pendulum_settings.npz"))
+    ends = dict(zip(stored["names"], stored["mean_return"][:, :, -1], strict=True))
+    quoted = {name: f"{interquartile_mean(last):,.0f}" for name, last in ends.items()}
+    singles = ("cartpole, reward x 0.1", "cartpole, gamma 0.9", "cartpole, learning rate x 8")
+    assert max(singles, key=lambda name: interquartile_mean(ends[name])) == "cartpole, learning rate x 8"
+    assert f"the best of them, the learning rate, ends at {quoted['cartpole, learning rate x 8']}" in text
+    assert f"The three together end at {quoted['cartpole, all three']}" in text
+    for name in ("pendulum, gamma 0.99", "pendulum, gamma 0.9", "pendulum, reward x 1", "pendulum, learning rate 0.00025",
+                 "pendulum, cartpole's batch", "pendulum, normalised", "pendulum, tanh", "pendulum, sigma by state"):  # fmt: skip
+        assert quoted[name] in text, name
+    assert f"their worst mean is {stored['solves_cartpole'][:, -1].min():.0f} of at most 500" in text
+    assert f"**PPO** is at {np.median(ends['pendulum']):.0f} (median) after 100,000 steps" in text
+
+    runs = np.load(data_path("06_pendulum_algorithms.npz"))
+    trpo, a2c = (runs[f"{name}_mean_return"][:, -1] for name in ("TRPO", "A2C"))
+    assert f"{np.median(trpo):.0f}, all ten seeds between {trpo.min():.0f} and {trpo.max():.0f}" in text
+    assert f"they end between {a2c.min():.0f} and {a2c.max():.0f}" in text
+    assert runs["A2C_env_steps"][-1] // 1000 == 500 and runs["TRPO_env_steps"][-1] // 1000 == 201
+
+
+def test_what_the_text_says_of_the_critic():
+    critic, ends = np.load(data_path("06_pendulum_critic.npz")), np.load(data_path("06_pendulum_settings.npz"))
+    halfway = np.median(critic["explained_variance"][:, :, 11], 1)
+    iqm = {name: interquartile_mean(y[:, -1]) for name, y in zip(ends["names"], ends["mean_return"], strict=True)}
+    for name, explained in zip(critic["names"], halfway, strict=True):
+        if iqm[name] < -1000:
+            assert explained < 0.145, name
+        elif iqm[name] > -250:
+            assert explained >= 0.965, name
+    assert 195 * 16 == 3120 and -(-100_000 // 1600) * 60 == 3780  # updates times minibatch steps
