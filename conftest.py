@@ -9,7 +9,6 @@ import datetime
 import os
 import platform
 import queue
-import shutil
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -17,14 +16,11 @@ from pathlib import Path
 import pytest
 from nbval.kernel import RunningKernel
 
+from tools.browser import find_browser
+
 ROOT = Path(__file__).parent
 REPORT = ROOT / "docs" / "full_test.md"
 OUTPUT_TIMEOUT = 30  # seconds nbval waits for the next piece of output; its own 5 are too short for a busy machine
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-BROWSER_PLACES = (
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-    r"C:\Program Files\Google\Chrome\Application\chrome.exe",
-)
 
 
 def pytest_addoption(parser):
@@ -56,13 +52,6 @@ def pytest_collection_modifyitems(config, items):
 
 
 # ----------------------------------------------------------------------------------------------------- browser
-
-
-def find_browser():
-    """The path of a Chromium or Chrome, or None."""
-    named = os.environ.get("CHROME")
-    installed = [*map(shutil.which, BROWSERS), *(place for place in BROWSER_PLACES if os.path.exists(place))]
-    return named or next(filter(None, installed), None)
 
 
 @pytest.fixture(scope="session")

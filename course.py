@@ -13,6 +13,10 @@ nothing has changed and start at once. Lessons are opened as your own copies, in
     python3 course.py test [ARGS]       run pytest with ARGS; --full adds the slow proofs
     python3 course.py refresh [02]      run lessons and save their outputs; --check only compares
     python3 course.py figures           draw the pictures in figures/ anew
+    python3 course.py slides 02         make slides of a lesson: one file, without a network; into lecture/
+    python3 course.py handout 02        make a hand-out for printing; --code prints all code
+    python3 course.py warmup [02]       run the lessons once before class: what fails, and how long they take
+    python3 course.py bundle            pack the course and its packages for a room without a network
     python3 course.py setup             only install
     python3 course.py clean             remove .venv (never your lessons)
     python3 course.py help              show this text
@@ -36,6 +40,7 @@ ROOT = Path(__file__).resolve().parent
 ORIGINALS = ROOT / "notebooks"
 MINE = ROOT / "my_course"
 VENV = ROOT / ".venv"
+WHEELS = ROOT / "wheels"  # only in a bundle: the packages, for machines without a network
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 COMMAND = "py course.py" if os.name == "nt" else "python3 course.py"
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
@@ -119,8 +124,13 @@ def setup(requirements="requirements.txt"):
             die(f"the first set-up needs about 3 GB of free disk space where {ROOT} is.")
         print(f"Installing {requirements} into .venv (once; the first time takes a few minutes) ...", flush=True)
         make_venv()
-        install_torch_for_cpu()
-        if pip("-r", requirements) != 0:
+        bundled = WHEELS.is_dir() and requirements == "requirements.txt"
+        if not bundled:
+            install_torch_for_cpu()
+        if pip(*(["--no-index", "--find-links", str(WHEELS)] if bundled else []), "-r", requirements) != 0:
+            if bundled:
+                die("the packages in the folder wheels do not fit; pip's last words are above. They are for one kind of system\n"
+                    "and one version of Python. Remove that folder to install from the network.")
             die("pip could not install the packages; its last words are above. Is there a network connection?\n"
                 f"Then run the same command again: it goes on where it stopped. To start from nothing: {COMMAND} clean")
         turn_news_off()
@@ -320,8 +330,7 @@ def cmd_test(arguments):
 
 
 def cmd_refresh(arguments):
-    setup()
-    return run(ROOT / "tools" / "refresh.py", *arguments)
+    return run_tool("refresh", arguments)
 
 
 def cmd_figures(arguments):
@@ -329,6 +338,29 @@ def cmd_figures(arguments):
         die("there are no figures to draw yet.")
     setup("requirements-dev.txt")  # some are pictures of a browser
     return run(ROOT / "tools" / "figures.py", *arguments)
+
+
+def run_tool(name, arguments):
+    setup()
+    return run(ROOT / "tools" / (name + ".py"), *arguments)
+
+
+def cmd_slides(arguments):
+    return run_tool("lecture", ["slides", *arguments])
+
+
+def cmd_handout(arguments):
+    return run_tool("lecture", ["handout", *arguments])
+
+
+def cmd_warmup(arguments):
+    return run_tool("warmup", arguments)
+
+
+def cmd_bundle(arguments):
+    if arguments:
+        die(f"bundle takes nothing, not {' '.join(arguments)!r}.")
+    return run_tool("bundle", [])
 
 
 def cmd_setup(arguments):

@@ -67,7 +67,8 @@ def test_help_explains_every_command(course, capsys):
         course.main([word])
         text = capsys.readouterr().out
         assert all(f"course.py {name}" in text for name in course.COMMANDS)
-    assert set(course.COMMANDS) == {"open", "edit", "reset", "test", "refresh", "figures", "setup", "clean", "help"}
+    words = "open edit reset test refresh figures slides handout warmup bundle setup clean help"
+    assert set(course.COMMANDS) == set(words.split())
 
 
 @pytest.mark.parametrize(
@@ -82,6 +83,7 @@ def test_help_explains_every_command(course, capsys):
         (["edit", "77"], "no lesson '77'"),
         (["setup", "--Dev"], "nothing or --dev, not '--Dev'"),
         (["clean", "02"], "not '02'.*reset 02"),
+        (["bundle", "02"], "takes nothing, not '02'"),
     ],
 )
 def test_a_mistake_is_named_and_the_way_out_too(course, arguments, message):
@@ -215,6 +217,23 @@ def test_the_exit_code_of_the_tests_is_the_exit_code(course, monkeypatch):
     assert course.main(["test"]) == 5
 
 
+@pytest.mark.parametrize(
+    ("arguments", "script", "passed_on"),
+    [
+        (["slides", "02"], "lecture", ["slides", "02"]),
+        (["handout", "02", "--code"], "lecture", ["handout", "02", "--code"]),
+        (["warmup"], "warmup", []),
+        (["bundle"], "bundle", []),
+        (["refresh", "--check"], "refresh", ["--check"]),
+    ],
+)
+def test_a_tool_is_run_after_the_set_up(course, folder, arguments, script, passed_on):
+    assert course.main(arguments) == 0
+    assert course.ran == [[str(folder / "tools" / f"{script}.py"), *passed_on]]
+    assert course.installed == ["requirements.txt"]
+    assert (SOURCE.parent / "tools" / f"{script}.py").exists()
+
+
 def test_clean_removes_the_environment_and_no_lesson(course, folder):
     course.copy_missing_lessons()
     (folder / ".venv" / "bin").mkdir(parents=True)
@@ -327,6 +346,20 @@ def test_the_cpu_index_is_for_torch_alone(installer, folder, monkeypatch, platfo
     installer.setup()
     index = "https://download.pytorch.org/whl/cpu"
     assert installer.piped == [("--no-deps", "--index-url", index, "torch==9.8.7")] * asked + [("-r", "requirements.txt")]
+
+
+def test_a_bundle_installs_from_its_own_wheels(installer, folder):
+    (folder / "wheels").mkdir()
+    installer.answers = lambda url: pytest.fail("a bundle asks no index")
+    installer.setup()
+    assert installer.piped == [("--no-index", "--find-links", str(folder / "wheels"), "-r", "requirements.txt")]
+
+
+def test_wheels_of_another_system_are_named(installer, folder):
+    (folder / "wheels").mkdir()
+    installer.pip_answers = 1
+    with pytest.raises(SystemExit, match="wheels do not fit.*(?s:.)*Remove that folder"):
+        installer.setup()
 
 
 def test_the_requirements_name_no_index():

@@ -49,7 +49,7 @@ def lesson_picture(browser_path, target):
 
 
 def main():
-    from conftest import find_browser
+    from tools.browser import find_browser
 
     if (path := find_browser()) is None:
         sys.exit("figures: no Chromium here: install it, or set CHROME to the path of one.")

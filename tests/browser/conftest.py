@@ -1,4 +1,4 @@
-"""One JupyterLab and one Chromium for all browser tests. They are in one file, so that xdist gives them to one worker."""
+"""One JupyterLab and one Chromium for the browser tests of a file; xdist gives each file to one worker."""
 
 import shutil
 import sys
