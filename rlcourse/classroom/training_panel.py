@@ -434,10 +434,15 @@ _PANELS = {}  # id of a cell -> the panels that its last run made
 def _remember(panel):
     """Close this panel when its cell runs again or is deleted: the old one would train on, out of sight."""
     shell = notebook()
-    cell = shell and shell.kernel.get_parent().get("metadata", {}).get("cellId")
+    cell = shell and home(shell)
     if cell:
         shell.events.register("pre_run_cell", _cell_starts)  # the same function once, however often it is registered
         _PANELS.setdefault(cell, []).append(panel)
+
+
+def home(shell):
+    """The id of the cell that runs, None where the page does not tell."""
+    return shell.kernel.get_parent().get("metadata", {}).get("cellId")
 
 
 def _cell_starts(info):
