@@ -20,6 +20,18 @@ training = panel(settings, "CartPole-v1", total_steps=1_000_000, seeds=range(3),
                  change={"gae_lambda": slider(0, 1, 0.01, value=0.95, label="λ")})
 training
 """
+EPISODE = """
+from rlcourse import train
+from rlcourse.classroom import watch
+watch(train(VPG(num_envs=4, num_steps=32), "CartPole-v1", total_steps=256, seeds=[0], progress=False).policy(), "CartPole-v1")
+"""
+BROKEN = """
+import gymnasium
+class Broken(gymnasium.Wrapper):
+    def step(self, action):
+        raise RuntimeError("the <pole> broke")
+panel(VPG(), lambda: Broken(gymnasium.make("CartPole-v1")), total_steps=10_000, seeds=[0])
+"""
 OTHER = "print(training.mode, training.state is None)"
 LINE = "document.querySelector('.rlcourse-panel .rlcourse-line').innerText"
 
@@ -27,7 +39,7 @@ LINE = "document.querySelector('.rlcourse-panel .rlcourse-line').innerText"
 @pytest.fixture(scope="session")
 def demo(site):
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
-    cells = [v4.new_code_cell(source.strip()) for source in (SETUP, PANEL, OTHER)]
+    cells = [v4.new_code_cell(source.strip()) for source in (SETUP, PANEL, OTHER, EPISODE, BROKEN)]
     nbformat.write(v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), site / "panel.ipynb")
     return "panel.ipynb"
 
@@ -60,7 +72,7 @@ def test_panel(lab, browser, shots, demo, record_property):
         no_trouble(lesson)
         box = lesson.cell(1).locator(".rlcourse-panel[aria-label='VPG on CartPole-v1']")
         box.wait_for()
-        assert lesson.ask_kernel(OTHER) == "idle True\n" and alive(lesson) == [0, 1]
+        assert lesson.ask_kernel(OTHER) == "idle True\n" and alive(lesson) == [0, 2]
         assert box.locator("[aria-live=polite]").inner_text().startswith("Not started.")
         page.screenshot(path=shots / "panel-idle.png")
 
@@ -103,7 +115,7 @@ def test_panel(lab, browser, shots, demo, record_property):
         assert int(lesson.ask_kernel("print(training.state.env_steps)")) == steps
         box.get_by_role("button", name="Step", exact=True).click()
         wait_for(page, f"Paused. Mean return after {steps + 512:,} steps")
-        assert alive(lesson) == [0, 1]
+        assert alive(lesson) == [0, 2]
         box.get_by_role("button", name="Resume", exact=True).click()
         wait_for(page, "Training. ")
 
@@ -124,6 +136,41 @@ def test_panel(lab, browser, shots, demo, record_property):
         wait_for(page, "Not started.")
         assert lesson.ask_kernel("print(old.mode, training.mode, old.comm)") == "stopped idle None\n"
         lesson.ask_kernel("del old")
-        assert alive(lesson) == [0, 1]
+        assert alive(lesson) == [0, 2]
+
+        # an error is shown, and stays
+        broken = lesson.cell(4).locator(".rlcourse-panel")
+        broken.get_by_role("button", name="Start", exact=True).click()
+        broken.get_by_role("alert").wait_for()
+        page.screenshot(path=shots / "panel-error.png")
+        page.wait_for_timeout(1000)
+        assert broken.get_by_role("alert").inner_text().endswith("RuntimeError: the <pole> broke")
         no_trouble(lesson)
     print(f"screenshots: {shots}")
+
+
+def test_player(lab, browser, shots, demo):
+    """It waits; Play plays to the end; the slider and its keys go to a frame; what happened stands below."""
+    with lab.open(browser, demo) as lesson:
+        page = lesson.page
+        lesson.run_all()
+        box = lesson.cell(3).locator(".rlcourse-player")
+        image, frame = box.locator("img"), box.get_by_role("slider", name="frame")
+        first, length = image.get_attribute("src"), int(frame.get_attribute("max"))
+        page.wait_for_timeout(500)
+        assert image.get_attribute("src") == first and box.locator("output").inner_text() == f"step 0 of {length}"
+        assert f"in {length} steps, terminated" in image.get_attribute("alt")
+        box.get_by_role("button", name="Play").focus()
+        page.keyboard.press("Enter")
+        box.get_by_role("button", name="Pause").wait_for()
+        page.wait_for_function("length => document.querySelector('.rlcourse-player input').value == length", arg=length)
+        box.get_by_role("button", name="Play").wait_for()
+        assert image.get_attribute("src") != first and box.locator("output").inner_text() == f"step {length} of {length}"
+        page.screenshot(path=shots / "player.png")
+        frame.focus()
+        for key, step in (("Home", 0), ("ArrowRight", 1), ("End", length)):
+            page.keyboard.press(key)
+            assert frame.get_attribute("aria-valuetext") == f"step {step} of {length}"
+        box.get_by_role("button", name="First").click()
+        assert image.get_attribute("src") == first
+        no_trouble(lesson)
