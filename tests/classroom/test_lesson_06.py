@@ -160,6 +160,7 @@ def test_numbers_in_the_text_are_those_of_the_files():
     trpo, a2c = (runs[f"{name}_mean_return"][:, -1] for name in ("TRPO", "A2C"))
     assert f"{np.median(trpo):.0f}, all ten seeds between {trpo.min():.0f} and {trpo.max():.0f}" in text
     assert f"they end between {a2c.min():.0f} and {a2c.max():.0f}" in text
+    assert (np.nanmax(runs["A2C_mean_return"], 1) > -230).sum() == 9 and "nine of ten seeds were better than -230" in text
     assert runs["A2C_env_steps"][-1] // 1000 == 500 and runs["TRPO_env_steps"][-1] // 1000 == 201
 
 
