@@ -55,6 +55,7 @@ def lesson(tmp_path):
         code("explore(**WIDGET)", shown(picture(), "a live widget")),
         code("three_settings(WIDGET)", shown(picture(height=1632, white=[700, 820]), "three settings")),
         v4.new_markdown_cell(fold.format("What you should have noticed", "It **moves**.")),
+        code("numbers = 1", v4.new_output("stream", text="the numbers behind")),
         v4.new_markdown_cell("## Exercises\n\nProve it.\n\n" + fold.format("Solution", "SECRET")),
         code("answer = ...  # yours"),
     ]
@@ -90,6 +91,7 @@ def test_headings_become_sections(deck):
         "Build it",
         "Touch it",
         "What you should have noticed",
+        "Touch it",
         "Exercises",
     ]
     assert [section["class"][0] for section in deck.find_all("section")][:3] == ["title", "part", "step"]

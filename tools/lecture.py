@@ -150,8 +150,9 @@ def flush(loose, found):
 class Section:
     """What stands below one heading: `blocks` is a list of HTML texts, `code` the code that is not shown."""
 
-    def __init__(self, name, level, title, part):
+    def __init__(self, name, level, title, part, interrupted=None):
         self.name, self.level, self.title, self.part = name, level, title, part
+        self.interrupted = interrupted  # of a folded answer: the section in which it stands
         self.blocks, self.code = [], []
 
 
@@ -167,6 +168,7 @@ def sections(path, *, slides, all_code=False):
             for node in rendered(cell.source, path.parent):
                 add_text(found, node, cell.id, slides)
         elif cell.cell_type == "code" and cell.source.strip():
+            resume(found, cell.id)
             shown = all_code or found[-1].part in CODE_IN
             shown = (shown or "show-code" in tags) and "hide-code" not in tags
             code = f"<pre>{highlight(cell.source, PythonLexer(), HtmlFormatter(nowrap=True)).rstrip()}</pre>"
@@ -189,12 +191,19 @@ def add_text(found, node, name, slides):
             return
         body = [str(child) for child in node.children if str(child).strip()]
         if slides:
-            found.append(Section(f"{name}-answer", 3, html.escape(answer), found[-1].part))
+            found.append(Section(f"{name}-answer", 3, html.escape(answer), found[-1].part, interrupted=found[-1]))
             found[-1].blocks += body
         else:
             found[-1].blocks += [f"<h4>{html.escape(answer)}</h4>", *body]
     else:
+        resume(found, name)
         found[-1].blocks.append(str(node))
+
+
+def resume(found, name):
+    """After a folded answer, go on with the section in which it stands."""
+    if section := found[-1].interrupted:
+        found.append(Section(f"{name}-after", max(3, section.level), section.title, section.part))
 
 
 def outputs(cell, widget, slides):
@@ -207,7 +216,8 @@ def outputs(cell, widget, slides):
             for png in cut_if_tall(base64.b64decode(data["image/png"])) if slides else [base64.b64decode(data["image/png"])]:
                 width, height = struct.unpack(">II", png[16:24])
                 data = base64.b64encode(png).decode("ascii")
-                image = f'<img src="data:image/png;base64,{data}" alt="{alt}" width="{width}" height="{height}">'
+                image = f'<img src="data:image/png;base64,{data}" alt="{alt}" width="{width}" height="{height}" '
+                image += f'style="--ratio:{width / height:.4f}">'
                 yield f"<figure>{image}{caption}</figure>"
         elif text := output.get("text") or data.get("text/plain"):
             if "text/html" not in data and text.strip():

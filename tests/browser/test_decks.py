@@ -31,7 +31,7 @@ FAULTS = """smallest => {
     for (const image of slide.querySelectorAll('img')) {
         if (!image.complete || !image.naturalWidth) faults.push('a picture that does not load');
         if (image.alt.split(' ').length < 3) faults.push(`a picture without alt text: ${image.alt}`);
-        if (image.naturalWidth > 1400 && width(image) < 0.73 * image.naturalWidth) faults.push(`a picture of ${width(image)} px`);
+        if (image.closest('figure') && width(image) < 1050) faults.push(`a picture of ${width(image)} px`);  // 11 pt at 9 in
     }
     for (const formula of slide.querySelectorAll('.formula svg')) {
         const shrunk = width(formula) / parseFloat(formula.style.width) / size(formula);

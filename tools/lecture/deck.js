@@ -98,7 +98,8 @@ function place(section, block) {
 
 function leadOf(body, block) {
   const last = body.lastElementChild, text = last.textContent;
-  const announces = last.matches("p") && text.length < 300 && (/:\s*$/.test(text) || (block.matches("pre") && /^Check/.test(text)));
+  const announces = last.matches("p") && (text.length < 40
+    || (text.length < 300 && (/:\s*$/.test(text) || (block.matches("pre") && /^Check/.test(text)))));
   return body.children.length > 1 && announces ? last : null;
 }
 
