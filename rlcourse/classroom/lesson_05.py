@@ -306,6 +306,7 @@ def draw_effects(ax, found, labels=True):
         ax.plot(effect.difference, height, marker, color=PALETTE[colour], markersize=8)
     ax.axvline(0, color=PALETTE["black"], linestyle=":", linewidth=1.2)
     ax.set(ylim=(-0.7, len(found) - 0.3), xlabel="difference of the mean return")
+    ax.locator_params(axis="x", nbins=5)
     ax.set_yticks(range(len(found)), [effect.name for effect in reversed(found)] if labels else [])
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import time
 
 import numpy as np
@@ -10,9 +11,10 @@ import torch
 
 from rlcourse import recommended
 from rlcourse.classroom import lesson_05, new_figure
-from rlcourse.classroom.data import DATA
+from rlcourse.classroom.data import DATA, data_path
 from rlcourse.classroom.explorer import View
 from rlcourse.classroom.figures import layout_faults
+from rlcourse.experiments.statistics import interquartile_mean
 
 
 def prose():
@@ -151,3 +153,65 @@ def test_figures_have_room_for_their_texts():
     for ax in axes:
         lesson_05.draw_effects(ax, found, labels=ax is axes[0])
     assert layout_faults(fig) == []
+
+
+# --------------------------------------------------------------------------------------------------------- the stored results
+
+
+@pytest.mark.parametrize("name", lesson_05.DATA)
+def test_a_stored_file_says_how_it_was_made_and_the_text_agrees(name):
+    facts = json.loads(str(np.load(data_path(name))["facts"]))
+    assert facts["command"] == f"python tools/make_data.py lesson_05 {name}"
+    assert "`python tools/make_data.py lesson_05`" in prose() and name in prose()
+    assert {"python", "torch", "numpy", "gymnasium"} <= set(facts["versions"])
+
+
+@pytest.mark.parametrize(("name", "base"), [("cartpole", lesson_05.CARTPOLE), ("pendulum", lesson_05.PENDULUM)])
+def test_the_ablation_has_all_variants_and_finite_scores(name, base):
+    stored = np.load(data_path(f"05_ablation_{name}.npz"))
+    assert stored["names"].tolist() == ["as in the lesson", *lesson_05.variants(base)]
+    assert stored["score"].shape == (19, len(lesson_05.ABLATION_SEEDS)) and np.isfinite(stored["score"]).all()
+    assert stored["curve"].shape == (*stored["score"].shape, len(stored["env_steps"]))
+    placebo = lesson_05.effects(stored)[-1]
+    assert placebo.name == lesson_05.PLACEBO and placebo.verdict == "no detectable effect here"
+
+
+def test_the_text_gives_the_stored_verdicts():
+    """The table under the figure: every variant with a verdict, the strongest first; the others are counted."""
+    for verdict in ("better", "worse", "no detectable effect here"):
+        cells = []
+        for name in ("cartpole", "pendulum"):
+            found = [e for e in lesson_05.effects(np.load(data_path(f"05_ablation_{name}.npz"))) if e.verdict == verdict]
+            strongest = sorted(found, key=lambda effect: -abs(effect.difference))
+            listed = "; ".join(f"{effect.name} **{effect.difference:+.0f}**" for effect in strongest)
+            cells.append(f"the other {len(found)}, placebo included" if verdict.startswith("no") else listed or "none")
+        assert f"| {verdict} | {cells[0]} | {cells[1]} |" in prose(), (verdict, cells)
+
+
+def test_other_numbers_that_the_text_quotes():
+    stored = {name: np.load(data_path(f"05_ablation_{name}.npz")) for name in ("cartpole", "pendulum")}
+    scores = [interquartile_mean(data["score"][0]) for data in stored.values()]
+    assert f"{scores[0]:.0f} on CartPole and {scores[1]:.0f} on Pendulum" in prose()
+    kl = np.median(stored["cartpole"]["kl"], axis=1)
+    row = stored["cartpole"]["names"].tolist().index("no clip")
+    assert 45 < kl[row] / kl[0] < 55 and "about fifty times in the stored runs" in prose()
+
+
+def medians(data, algorithm):
+    """Median over the seeds at each stored point, -inf before the first episode has ended."""
+    returns = data[f"{algorithm}_mean_return"]
+    return np.median(np.where(np.isfinite(returns), returns, -np.inf), 0)
+
+
+def test_the_race_as_told():
+    for name, target in (("cartpole", 475), ("pendulum", -200)):
+        data = np.load(data_path(f"05_race_{name}.npz"))
+        for algorithm in ("VPG", "TRPO", "PPO"):
+            there = medians(data, algorithm) >= target
+            first = there.argmax()
+            steps, seconds = data[f"{algorithm}_env_steps"][first], data[f"{algorithm}_seconds"][first]
+            told = f"{steps / 1000:.0f},000 and {seconds:.0f} s" if there.any() else "not reached"
+            assert re.search(rf"\| {algorithm} \|[^\n]*{told}", prose()), (name, algorithm, told)
+    end, when = medians(data, "TRPO")[-1], data["TRPO_seconds"][-1]  # Pendulum
+    meanwhile = medians(data, "PPO")[(data["PPO_seconds"] <= when).sum() - 1]
+    assert f"over after {when:.0f} s, at a median of {end:.0f}, when PPO stands at {meanwhile:.0f}" in prose()
