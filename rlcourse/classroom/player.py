@@ -128,7 +128,7 @@ def _page(urls, steps, milliseconds, alt, size):
     data = json.dumps({"frames": urls, "steps": steps, "ms": milliseconds})
     keys, words = 'type="button" data-lm-suppress-shortcuts="true"', html.escape(alt)
     buttons = "".join(
-        f'<button {keys} class="jupyter-button widget-button {name}" style="width:5em">{text}</button>'
+        f'<button {keys} class="jupyter-button widget-button {name}" style="width:5em;margin-right:4px">{text}</button>'
         for name, text in (("p", "Play"), ("f", "First"), ("l", "Last"))
     )
     return (

@@ -22,11 +22,12 @@ from rlcourse.classroom.controls import Choice, Slider
 from rlcourse.classroom.curves import Curves, group
 from rlcourse.classroom.explorer import NAME_PARTS, RED
 from rlcourse.classroom.figures import PALETTE, WIDTH, Picture, check_alt, image_tag, new_figure, png
-from rlcourse.classroom.live import REDRAWS, SHARE, finding, notebook, progress
+from rlcourse.classroom.live import REDRAWS, finding, notebook, progress
 from rlcourse.classroom.painter import Painter, fast_png
 from rlcourse.worlds.make_env import make_env
 
 TURNS = 20  # of the loop, for everything else, between two updates: a cell then waits about one update, with 1 about three
+SHARE = 0.2  # of the time, at most, goes into drawing
 NEAR = 0.02  # of the training: a second change of a setting within it moves the mark of the first (a slider that is dragged)
 SIZE = (9.0, 3.6)  # inches
 DIAGNOSTICS = {  # name in the history -> (heading, what a practitioner reads in it)
@@ -91,7 +92,6 @@ class _Drawing:
         return first, second, text
 
     def update(self, history):
-        self.empty.set_visible(False)
         self.returns.update(history, rescale=False)
         self.side.update(history, self.name, rescale=False)
         grown = [self.returns.make_room(history["mean_return"]), self.side.make_room(history[self.name])]
@@ -352,6 +352,9 @@ class Panel(widgets.VBox):
     def _steps(self):
         return f"{self.state.env_steps if self.state is not None else 0:,} steps per run"
 
+    def _count(self):
+        return f"{len(self.runs)} run{'s' * (len(self.runs) > 1)}"
+
     def _name(self, run):
         setting, seed = self.runs[run]
         return f"Run {run} ({', '.join([*(f'{name} = {value}' for name, value in setting.items()), f'seed {seed}'])})"
@@ -360,12 +363,12 @@ class Panel(widgets.VBox):
         state, now = self.state, time.monotonic()
         if self._clock is None:
             self._clock = now, state.env_steps
-        tenth = state.env_steps * 10 // state.total_steps, len(state.agent.failed)
-        if tenth != self._tenth:
-            self._tenth = tenth
-            self._say()
         if now >= self._next_time:
             self._draw()
+            tenth = state.env_steps * 10 // state.total_steps, len(state.agent.failed)
+            if tenth != self._tenth:  # seldom, because it is read out
+                self._tenth = tenth
+                self._say()
 
     def _draw(self):
         started = time.monotonic()
@@ -380,10 +383,11 @@ class Panel(widgets.VBox):
         self._next_time = now + max(1 / REDRAWS, (now - started) / SHARE)
 
     def _frame(self):
+        self._drawing.empty.set_visible(self.mode == "idle")
         if self.state is not None:
             self._drawing.update(self.state.history)
         side = DIAGNOSTICS[self.side.value][0]
-        alt = f"{self.title}: learning curves of {len(self.runs)} runs, and their {side}. {self.sentence()}"
+        alt = f"{self.title}: learning curves of {self._count()}, and their {side}. {self.sentence()}"
         return self._drawing.painter.paint(), check_alt(alt)
 
     def _progress(self, now):
@@ -392,23 +396,20 @@ class Panel(widgets.VBox):
         if self.state is not None:
             started, steps = self._clock if self._clock and self.mode == "training" else (now, done)
             words = progress(self.state, now - started, steps)
-        words = html.escape(f"{self.title}, {len(self.runs)} runs: {words}")
+        words = html.escape(f"{self.title}, {self._count()}: {words}")
         return f'<div><progress aria-label="progress" max="{total}" value="{min(done, total)}"></progress> {words}</div>'
 
     def _table(self):
         """Median and range over the runs of each diagnostic, as of the last update."""
-        heads, medians, ranges = "", "", ""
+        rows = '<tr><th scope="col">last update</th><th scope="col">median</th><th scope="col">range over runs</th></tr>'
         for name in self.shown:
             head, tip = DIAGNOSTICS[name]
             last = np.array([]) if self.state is None else self.state.latest(name)
             last = last[np.isfinite(last)]
-            heads += f'<th scope="col" title="{tip}" style="min-width:8.5em">{head}</th>'
-            medians += f"<td>{np.median(last):.3g}</td>" if last.size else "<td>–</td>"
-            ranges += f"<td>{last.min():.3g} to {last.max():.3g}</td>" if last.size else "<td>–</td>"
-        rows = f'<tr><th scope="row">median</th>{medians}</tr><tr><th scope="row">range over runs</th>{ranges}</tr>'
-        rows = f'<caption style="text-align:left">Last update</caption><tr><td></td>{heads}</tr>{rows}'
-        table = f'<table style="border-spacing:.9em .1em;text-align:right;white-space:nowrap">{rows}</table>'
-        return f'<div style="max-width:100%;overflow-x:auto">{table}</div>'
+            median, reach = (f"{np.median(last):.3g}", f"{last.min():.3g} to {last.max():.3g}") if last.size else ("–", "–")
+            rows += f'<tr><th scope="row" title="{tip}">{head}</th><td>{median}</td><td>{reach}</td></tr>'
+        widths = '<col><col style="width:7em"><col style="width:14em">'  # so that nothing moves
+        return f'<table style="line-height:1.4;text-align:right"><colgroup>{widths}</colgroup>{rows}</table>'
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         live = super()._repr_mimebundle_(include=include, exclude=exclude)
