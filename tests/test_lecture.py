@@ -156,9 +156,14 @@ def test_formulas_are_drawings_that_say_what_they_are(handout):
     assert "$" not in handout.body.text
 
 
-def test_a_formula_that_cannot_be_drawn_is_named():
-    with pytest.raises(ValueError, match=r"\\frac\{1.*cannot be drawn.*simpler"):
-        lecture.drawing(r"\frac{1", True)
+@pytest.mark.parametrize(("latex", "trouble"), [(r"\frac{1", "cannot be drawn"), (r"x + \nosuch", r"\\nosuch is not known")])
+def test_a_formula_that_cannot_be_drawn_is_named(latex, trouble):
+    with pytest.raises(ValueError, match=f"{re.escape(repr(latex))}.*{trouble}.*simpler"):
+        lecture.drawing(latex, True)
+
+
+def test_large_braces_are_braces():
+    assert lecture.drawing(r"\Big\{x\Big\}", False)[0].count("<use") == 3
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ import course
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "lecture"
-MADE = {"my_course", "lecture", "wheels", "build", "dist"}  # folders at the top
+MADE = {"my_course", "lecture", "wheels", "build", "dist", "MUJOCO_LOG.TXT"}  # at the top
 
 
 def wanted():

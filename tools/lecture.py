@@ -37,6 +37,7 @@ from PIL import Image
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
+from ziamath.tex import tex2mml
 
 from tools.refresh import find
 
@@ -59,9 +60,13 @@ their own · C: code of this part · O: contents · F: full screen · Esc: close
 def drawing(latex, inline):
     """A formula as SVG that takes its size and colour from the text around it."""
     try:
-        svg = ziamath.Latex(latex, size=EM, inline=inline).svg()
+        mathml = tex2mml(latex.replace(r"\!", ""), inline=inline)  # ziamath takes \! for more than it is
+        mathml = re.sub(r">\\([{}])<", r">\1<", mathml)  # and \Big\{ comes out with its backslash
+        if unknown := re.search(r">(\\\S+?)<", mathml):
+            raise ValueError(f"{unknown[1]} is not known")
+        svg = ziamath.Math(mathml, size=EM).svg()
     except Exception as error:
-        raise ValueError(f"the formula {latex!r} cannot be drawn: {error!r}; write it with simpler commands") from error
+        raise ValueError(f"the formula {latex!r} cannot be drawn: {error}; write it with simpler commands") from error
     _, top, width, height = map(float, re.search(r'viewBox="([^"]+)"', svg)[1].split())
     style = f"width:{width / EM:.3f}em;height:{height / EM:.3f}em;vertical-align:{-(top + height) / EM:.3f}em"
     if not inline:

@@ -12,12 +12,13 @@ const make = (tag, className, parent) => {
 // ------------------------------------------------------------------------------------------------------------- layout
 
 function newSlide(section) {
-  const slide = make("div", "slide " + section.className, deck), first = slides.at(-1)?.section !== section;
+  const first = slides.at(-1)?.section !== section;
+  const slide = make("div", "slide " + (first ? section.className : "step"), deck);
   slide.section = section;
   slide.page = first ? 1 : slides.at(-1).page + 1;
   const head = make("header", "", slide);
   make("span", "part", head).innerHTML = section.dataset.part;
-  make(section.className === "title" ? "h1" : "h2", "", head).innerHTML = section.dataset.title + (first ? "" : " <small>(continued)</small>");
+  make(slide.matches(".title") ? "h1" : "h2", "", head).innerHTML = section.dataset.title + (first ? "" : " <small>(continued)</small>");
   slide.body = make("div", "body", slide);
   make("footer", "", slide).textContent = "\u00a0";
   slides.push(slide);
