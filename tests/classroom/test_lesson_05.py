@@ -192,6 +192,12 @@ def test_other_numbers_that_the_text_quotes():
     stored = {name: np.load(data_path(f"05_ablation_{name}.npz")) for name in ("cartpole", "pendulum")}
     scores = [interquartile_mean(data["score"][0]) for data in stored.values()]
     assert f"{scores[0]:.0f} on CartPole and {scores[1]:.0f} on Pendulum" in prose()
+    found = {name: lesson_05.effects(data) for name, data in stored.items()}
+    edge = next(effect for effect in found["cartpole"] if effect.name.startswith("early stop"))
+    assert f"has the interval [{edge.low:+.0f}, {edge.high:+.0f}]" in prose()
+    for name, (half, score) in {"cartpole": (20, 305), "pendulum": (40, 711)}.items():
+        widths = [effect.high - effect.low for effect in found[name] if effect.verdict.startswith("no")]
+        assert 0.75 * half < np.median(widths) / 2 < 1.25 * half and f"±{half} of {score}" in prose()
     kl = np.median(stored["cartpole"]["kl"], axis=1)
     row = stored["cartpole"]["names"].tolist().index("no clip")
     assert 45 < kl[row] / kl[0] < 55 and "about fifty times in the stored runs" in prose()
