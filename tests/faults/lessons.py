@@ -58,4 +58,26 @@ LESSONS = {
             "one epoch too many",
         ],
     },
+    "06_continuous_gaussian_policies": {
+        "equations_distributions": [
+            "log-probability averaged over dimensions",
+            "standard deviation read as variance",
+            "entropy without e",
+            "spread counted once",
+            "tanh term missing",
+            "width of the bounds left out of the density",
+            "tanh term by the formula that underflows",
+            "quadrature over a different spread",
+        ],
+        "worlds_lqr": [
+            "exploration left out of the state",
+            "gradient without its two",
+            "log sigma for one step only",
+            "advantage without the two",
+            "simulated with the other sign",
+            "Riccati without discount",
+        ],
+        "agents_policies": ["log σ unbounded", "logarithm of an underflow"],
+        "agents_runs": ["select forgets what the run has seen"],
+    },
 }
