@@ -108,6 +108,7 @@ def test_keys_for_notes_code_contents_and_places(open_deck, tmp_path):
     panel.get_by_text("Step 4", exact=False).click()
     assert "Step 4" in page.locator(".slide.shown h2").inner_text() and not panel.is_visible()
     page.keyboard.press("n")
+    assert "minutes" in panel.inner_text()
     page.keyboard.press("c")
     assert "compare(" in panel.inner_text()
     page.keyboard.press("Escape")
