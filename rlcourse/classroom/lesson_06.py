@@ -3,8 +3,8 @@
 Everything that computes is a pure function; what draws comes in pairs `draw_…(figure) -> update(data)`.
 """
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import log10
 
 import numpy as np
 import torch
@@ -201,7 +201,7 @@ REACHES = dict(
     compute=reaches, draw=draw_reaches, describe=describe_reaches, size=(9.0, 4.6),
     controls={
         "mean": slider(-3.0, 3.0, 0.1, value=0.5, label="mean μ"),
-        "std": slider(0.25, 3.0, value=1.0, log=True, label="standard deviation σ"),
+        "std": slider(0.25, 3.0, log10(4) / 6, value=1.0, log=True, label="standard deviation σ"),
         "drawn": slider(-4.5, 4.5, 0.1, value=2.5, label="drawn number u"),
         "bounds": choice(["none", "clip", "tanh"], value="clip", label="bounds"),
     },
@@ -229,7 +229,7 @@ def draw_reaches_still(ax_or_fig):
 REACHES_STILL = REACHES | {
     "draw": draw_reaches_still,
     "size": (9.0, 3.6),
-    "controls": REACHES["controls"] | {"std": slider(0.25, 3.0, value=1.5, log=True, label="standard deviation σ")},
+    "controls": REACHES["controls"] | {"std": replace(REACHES["controls"]["std"], value=1.5)},
 }
 
 # ------------------------------------------------------------------------------------------------------- stored results
@@ -274,7 +274,7 @@ def settings_runs():
     for base, changes in ((CARTPOLE, FROM_CARTPOLE), (PENDULUM, FROM_PENDULUM)):
         curves |= dict(zip(changes, _curves(_all_of(base, changes)), strict=True))
     for name, change in ALONE.items():
-        (curves[name],) = _curves(dataclasses.replace(PENDULUM, **change))
+        (curves[name],) = _curves(replace(PENDULUM, **change))
     (on_cartpole,) = _curves(CARTPOLE, "CartPole-v1")
     steps, returns = zip(*curves.values(), strict=True)
     return {
@@ -297,7 +297,7 @@ def _all_of(base, changes):
     """One algorithm with a list for each field that the changes touch: as many settings as there are changes."""
     fields = {field for change in changes.values() for field in change}
     lists = {field: [change.get(field, getattr(base, field)) for change in changes.values()] for field in fields}
-    return dataclasses.replace(base, **lists)
+    return replace(base, **lists)
 
 
 def steps_to_arrive(targets, learning_rates, limit=3000):

@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -112,7 +113,7 @@ def test_steps_to_arrive():
 
 def test_curves_are_those_of_the_history():
     """25 columns, the last one the last update, one entry per setting, in the order of the settings."""
-    settings = lesson_06.dataclasses.replace(lesson_06.A2C_PENDULUM, learning_rate=[1e-5, 1e-3], num_steps=8, num_envs=16)
+    settings = replace(lesson_06.A2C_PENDULUM, learning_rate=[1e-5, 1e-3], num_steps=8, num_envs=16)
     pairs = lesson_06._curves(settings, steps=40 * 128)
     assert len(pairs) == 2
     history = train(settings, "Pendulum-v1", total_steps=40 * 128, seeds=range(10), progress=False).history
@@ -124,7 +125,7 @@ def test_curves_are_those_of_the_history():
 def test_every_setting_changes_what_its_name_says():
     for name, change in (lesson_06.FROM_CARTPOLE | lesson_06.FROM_PENDULUM | lesson_06.ALONE).items():
         base = lesson_06.CARTPOLE if name.startswith("cartpole") else lesson_06.PENDULUM
-        changed = lesson_06.dataclasses.replace(base, **change)
+        changed = replace(base, **change)
         assert (changed == base) == (not change)
         if "gamma" in name:
             assert list(change) == ["gamma"] and f"gamma {changed.gamma:g}" in name
