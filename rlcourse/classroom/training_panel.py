@@ -66,7 +66,7 @@ class _Drawing:
         """Draw this diagnostic on the right."""
         self.right.clear()
         self.side, self.name = Curves(self.right, self.groups, ylabel=DIAGNOSTICS[name][0], legend=None), name
-        self.right.set_xlim(0, self.total_steps)
+        self.right.set(xlim=(0, self.total_steps), ylim=(0, 1))
         marks, self.marks = self.marks, []
         for steps, label, *artists in marks:
             for artist in artists[::2]:  # those on the left; the others were cleared
