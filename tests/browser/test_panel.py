@@ -145,6 +145,16 @@ def test_panel(lab, browser, shots, demo, record_property):
         page.screenshot(path=shots / "panel-error.png")
         page.wait_for_timeout(1000)
         assert broken.get_by_role("alert").inner_text().endswith("RuntimeError: the <pole> broke")
+
+        # its cell deleted, a training ends as soon as another cell runs
+        lesson.cell(1).get_by_role("button", name="Start", exact=True).click()
+        wait_for(page, "Training. ")
+        notebook, run = "window.jupyterapp.shell.currentWidget.content", "window.jupyterapp.commands.execute"
+        page.evaluate(f"() => {{ {notebook}.activeCellIndex = 1; return {run}('notebook:delete-cell'); }}")
+        assert lesson.ask_kernel(OTHER) == "training False\n"
+        page.evaluate(f"() => {{ {notebook}.activeCellIndex = 1; return {run}('notebook:run-cell'); }}")
+        lesson.cell(1).get_by_text("stopped False").wait_for()
+        assert alive(lesson) == [0, 1]
         no_trouble(lesson)
     print(f"screenshots: {shots}")
 
