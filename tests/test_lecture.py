@@ -194,11 +194,12 @@ def test_a_tall_figure_is_cut_at_white_rows():
 
 def test_notes_come_with_their_section(lesson, tmp_path, monkeypatch):
     monkeypatch.setattr(lecture, "NOTES", tmp_path)
-    text = "# Notes\n\nPlan.\n\n## Derivation\n\n### Step 1 (7 min)\n\nAsk: is $x$ large?\n\n## Touch it\n\nWait.\n"
+    text = "# Notes\n\nPlan.\n\n### Step 1 (7 min)\n\nAsk: is $x$ large?\n\n## Touch it\n\nWait.\n"
     (tmp_path / "09.md").write_text(text, encoding="utf-8")
     deck = bs4.BeautifulSoup(lecture.slides(lesson, tmp_path / "out").read_text(encoding="utf-8"), "html.parser")
     notes = {section["data-title"][:8]: section.aside.text for section in deck.find_all("section") if section.aside}
     assert notes == {"Step 1. ": "7 minutesAsk: is  large?", "Touch it": "Wait."}
+    assert [section["data-minutes"] for section in deck.find_all("section")].count("7") == 1
     assert "Wait." not in lecture.handout(lesson, tmp_path / "out")[0].read_text(encoding="utf-8")
 
 

@@ -15,6 +15,7 @@ begins so.
 
 import argparse
 import base64
+import contextlib
 import functools
 import html
 import io
@@ -155,16 +156,18 @@ def flush(loose, found):
 class Section:
     """What stands below one heading: `blocks` is a list of HTML texts, `code` the code that is not shown."""
 
-    def __init__(self, name, level, title, part, interrupted=None):
+    def __init__(self, name, level, title, part, interrupted=None, resumed=False):
         self.name, self.level, self.title, self.part = name, level, title, part
         self.interrupted = interrupted  # of a folded answer: the section in which it stands
+        self.resumed = resumed  # goes on after a folded answer
         self.blocks, self.code = [], []
 
 
 def sections(path, *, slides, all_code=False):
     """A stored lesson as a list of sections."""
     notebook, found = nbformat.read(path, as_version=4), []
-    explained = any("three_settings(" in cell.source for cell in notebook.cells)
+    count = {word: sum(word in cell.source for cell in notebook.cells) for word in ("explore(", "three_settings(")}
+    explained = count["three_settings("] >= count["explore("]
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         if ("skip-slides" if slides else "skip-handout") in tags:
@@ -178,9 +181,8 @@ def sections(path, *, slides, all_code=False):
             shown = (shown or "show-code" in tags) and "hide-code" not in tags
             code = f"<pre>{highlight(cell.source, PythonLexer(), HtmlFormatter(nowrap=True)).rstrip()}</pre>"
             (found[-1].blocks if shown else found[-1].code).append(code)
-            widget = "explore(" in cell.source
-            if slides or not (widget and explained):  # in print, the figure of three settings says it
-                found[-1].blocks += outputs(cell, widget, slides)
+            if slides or not ("explore(" in cell.source and explained):  # in print, the figure of three settings says it
+                found[-1].blocks += outputs(cell, slides)
     return found
 
 
@@ -208,16 +210,17 @@ def add_text(found, node, name, slides):
 def resume(found, name):
     """After a folded answer, go on with the section in which it stands."""
     if section := found[-1].interrupted:
-        found.append(Section(f"{name}-after", max(3, section.level), section.title, section.part))
+        found.append(Section(f"{name}-after", max(3, section.level), section.title, section.part, resumed=True))
 
 
-def outputs(cell, widget, slides):
+def outputs(cell, slides):
     """The stored outputs of a code cell: pictures with their alt text, and what was printed."""
+    widget = slides and re.search(r"\b(explore|panel|watch)\(", cell.source)
     for output in cell.outputs:
         data = output.get("data", {})
         if "image/png" in data:
             alt = html.escape(" ".join(output.metadata.get("image/png", {}).get("alt", "").split()))
-            caption = "<figcaption>A widget: live in the notebook.</figcaption>" if widget and slides else ""
+            caption = "<figcaption>A widget: live in the notebook.</figcaption>" if widget else ""
             for png in cut_if_tall(base64.b64decode(data["image/png"])) if slides else [base64.b64decode(data["image/png"])]:
                 width, height = struct.unpack(">II", png[16:24])
                 data = base64.b64encode(png).decode("ascii")
@@ -270,11 +273,12 @@ def belongs(name, title):
 
 
 def notes_of(section, notes, folder):
+    """The minutes of a section, 0 where it has none of its own, and its notes as HTML."""
     for name, (minutes, text) in notes.items():
         if belongs(name, section.title):
             time = f"<p><b>{minutes} minutes</b></p>" if minutes else ""
-            return time + "".join(map(str, rendered(text, folder)))
-    return ""
+            return 0 if section.resumed else minutes or 0, time + "".join(map(str, rendered(text, folder)))
+    return 0, ""
 
 
 # ---------------------------------------------------------------------------------------------------------------- pages
@@ -301,9 +305,9 @@ def slides(path, out=OUT):
     found, parts = sections(path, slides=True), []
     notes = read_notes(NOTES / f"{path.name[:2]}.md")
     for section in found:
-        note = notes_of(section, notes, path.parent)
+        minutes, note = notes_of(section, notes, path.parent)
         kind = {1: "title", 2: "part"}.get(section.level, "step")
-        attributes = f'id="{section.name}" class="{kind}" data-title="{html.escape(section.title)}"'
+        attributes = f'id="{section.name}" class="{kind}" data-title="{html.escape(section.title)}" data-minutes="{minutes}"'
         part = html.escape(section.part if section.level > 2 else "")
         hidden = "".join(f'<div class="code-of">{code}</div>' for code in section.code)
         body = "\n".join([*section.blocks, hidden, f"<aside>{note}</aside>" if note else ""])
@@ -335,7 +339,8 @@ def print_pdf(browser, source, pdf):
         options = ["--headless", "--disable-gpu", "--no-sandbox", "--no-pdf-header-footer", f"--user-data-dir={profile}"]
         command = [str(browser), *options, f"--print-to-pdf={pdf}", source.as_uri()]
         pdf.unlink(missing_ok=True)
-        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=180)
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=180)
     return pdf.exists()
 
 

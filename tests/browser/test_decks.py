@@ -46,7 +46,7 @@ def open_deck(browser):
     """Open a file in a page of 1280 × 720 without a network; yields (page, trouble)."""
     contexts = []
 
-    def open_it(path):
+    def open_it(path, ready="body.ready"):
         context = browser.new_context(viewport={"width": 1280, "height": 720}, offline=True)
         contexts.append(context)
         page, trouble = context.new_page(), []
@@ -55,7 +55,7 @@ def open_deck(browser):
         ours = (path.as_uri(), "data:", "about:")
         page.on("request", lambda request: request.url.startswith(ours) or trouble.append(f"request: {request.url[:200]}"))
         page.goto(path.as_uri())
-        page.wait_for_selector("body.ready", state="attached")
+        page.wait_for_selector(ready, state="attached")
         return page, trouble
 
     yield open_it
@@ -97,6 +97,9 @@ def test_everything_in_the_sections_is_on_some_slide(open_deck, tmp_path, path):
     assert shown == expected
 
 
+BEFORE_STEP_5 = ("See it first", "Derivation", "Step 1", "Step 2", "Step 3", "Step 4")
+
+
 def test_keys_for_notes_code_contents_and_places(open_deck, tmp_path):
     page, trouble = open_deck(lecture.slides(LESSONS[1], tmp_path))
     panel = page.locator("#panel")
@@ -117,10 +120,21 @@ def test_keys_for_notes_code_contents_and_places(open_deck, tmp_path):
     with page.expect_popup() as popup:
         page.keyboard.press("s")
     popup.value.wait_for_function("() => document.body.innerText.includes('Step 4')")
-    assert "Next: " in popup.value.inner_text("body")
+    planned = sum(lecture.read_notes(lecture.NOTES / "01.md")[name][0] for name in BEFORE_STEP_5)
+    assert f"by the end of this part: {planned} min" in popup.value.inner_text("body")
     popup.value.keyboard.press("ArrowRight")
     assert page.url != address
     page.goto(address.split("#")[0] + "#" + last)
     page.reload()
     assert page.locator(".slide.shown").get_attribute("id") == last
     assert trouble == []
+
+
+def test_a_handout_fits_its_pages_and_becomes_a_pdf(open_deck, browser_path, tmp_path):
+    html, pdf = lecture.handout(LESSONS[0], tmp_path, browser=browser_path)
+    page, trouble = open_deck(html, ready="#glyphs")
+    page.set_viewport_size({"width": 665, "height": 900})  # what is left of an A4 page
+    page.emulate_media(media="print")
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 665
+    assert trouble == []
+    assert pdf.read_bytes().startswith(b"%PDF") and pdf.stat().st_size > 100_000

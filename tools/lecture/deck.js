@@ -183,10 +183,14 @@ function openSpeaker() {
 
 function tell() {
   if (!speaker || speaker.closed) return;
-  const next = slides[current + 1], minutes = Math.floor((Date.now() - started) / 60000);
-  speaker.document.body.innerHTML = `<p class="clock">${minutes} min since the deck was opened · slide ${current + 1} of ${slides.length}</p>`
-    + document.getElementById("glyphs").outerHTML + `<h2>${slides[current].section.dataset.title}</h2>${notesOf(slides[current])}`
-    + `<p class="clock">Next: ${next ? next.section.dataset.title : "the end"}</p>`;
+  const { section } = slides[current], next = slides[current + 1]?.section;
+  const passed = Math.floor((Date.now() - started) / 60000);
+  const sections = [...new Set(slides.slice(0, current + 1).map(slide => slide.section))];
+  const planned = sections.reduce((sum, one) => sum + Number(one.dataset.minutes), 0);
+  speaker.document.body.innerHTML = document.getElementById("glyphs").outerHTML
+    + `<p class="clock">${passed} min since the deck was opened · by the end of this part: ${planned} min`
+    + ` · slide ${current + 1} of ${slides.length}</p><h2>${section.dataset.title}</h2>${notesOf(slides[current])}`
+    + `<p class="clock">Next: ${!next ? "the end" : next === section ? "this part goes on" : next.dataset.title}</p>`;
 }
 setInterval(tell, 15000);
 
