@@ -54,6 +54,7 @@ def lesson(tmp_path):
         code("hide_me = 1", tags=["hide-code"]),
         v4.new_markdown_cell("## Touch it\n\nPredict."),
         code("explore(**WIDGET)", shown(picture(), "a live widget")),
+        code("panel(ALGORITHM)", shown(picture(), "a live panel")),
         code("three_settings(WIDGET)", shown(picture(height=1632, white=[700, 820]), "three settings")),
         v4.new_markdown_cell(fold.format("What you should have noticed", "It **moves**.")),
         code("numbers = 1", v4.new_output("stream", text="the numbers behind")),
@@ -119,7 +120,12 @@ def test_no_solution_leaves_the_notebook(deck, handout):
 
 
 def test_a_widget_is_a_picture_on_slides_and_its_three_settings_in_print(deck, handout):
-    assert [image["alt"] for image in deck.find_all("img")] == ["a live widget", "three settings", "three settings"]
+    assert [image["alt"] for image in deck.find_all("img")] == [
+        "a live widget",
+        "a live panel",
+        "three settings",
+        "three settings",
+    ]
     assert [image["alt"] for image in handout.find_all("img")] == ["three settings"]
     assert deck.find("figcaption") and not handout.find("figcaption")
 
@@ -200,6 +206,7 @@ def test_notes_come_with_their_section(lesson, tmp_path, monkeypatch):
     notes = {section["data-title"][:8]: section.aside.text for section in deck.find_all("section") if section.aside}
     assert notes == {"Step 1. ": "7 minutesAsk: is  large?", "Touch it": "Wait."}
     assert [section["data-minutes"] for section in deck.find_all("section")].count("7") == 1
+    assert "Wait." not in lecture.slides(lesson, tmp_path / "out", with_notes=False).read_text(encoding="utf-8")
     assert "Wait." not in lecture.handout(lesson, tmp_path / "out")[0].read_text(encoding="utf-8")
 
 

@@ -1,6 +1,7 @@
 """Make a deck of slides or a hand-out from a lesson: one HTML file that needs neither network nor kernel.
 
     python3 course.py slides 04               lecture/04_trpo.slides.html
+    python3 course.py slides 04 --no-notes    the same without the notes for the speaker, to give away
     python3 course.py handout 04              lecture/04_trpo.handout.html, and .pdf where there is a Chromium or Chrome
     python3 course.py handout 04 --code       the hand-out with all code; else only that of "Build it" and of the exercises
 
@@ -181,7 +182,8 @@ def sections(path, *, slides, all_code=False):
             shown = (shown or "show-code" in tags) and "hide-code" not in tags
             code = f"<pre>{highlight(cell.source, PythonLexer(), HtmlFormatter(nowrap=True)).rstrip()}</pre>"
             (found[-1].blocks if shown else found[-1].code).append(code)
-            if slides or not ("explore(" in cell.source and explained):  # in print, the figure of three settings says it
+            alive = ("explore(" in cell.source and explained) or "panel(" in cell.source
+            if slides or not alive:  # in print, the figure of three settings stands for a widget
                 found[-1].blocks += outputs(cell, slides)
     return found
 
@@ -300,10 +302,10 @@ def text_of(title):
     return bs4.BeautifulSoup(title, "html.parser").get_text()
 
 
-def slides(path, out=OUT):
+def slides(path, out=OUT, with_notes=True):
     """Write the deck of a lesson; its path."""
     found, parts = sections(path, slides=True), []
-    notes = read_notes(NOTES / f"{path.name[:2]}.md")
+    notes = read_notes(NOTES / f"{path.name[:2]}.md") if with_notes else {}
     for section in found:
         minutes, note = notes_of(section, notes, path.parent)
         kind = {1: "title", 2: "part"}.get(section.level, "step")
@@ -354,11 +356,12 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(prog="course.py", description="Make slides or a hand-out from lessons.")
     parser.add_argument("kind", choices=["slides", "handout"])
     parser.add_argument("lessons", nargs="*", help="numbers of lessons or paths of notebooks; all lessons if none is given")
+    parser.add_argument("--no-notes", action="store_true", help="slides to give away, without the notes for the speaker")
     parser.add_argument("--code", action="store_true", help="all code in the hand-out")
     args = parser.parse_args(arguments)
     for path in find(args.lessons):
         if args.kind == "slides":
-            made = [slides(path)]
+            made = [slides(path, with_notes=not args.no_notes)]
         else:
             from tools.browser import find_browser
 
