@@ -143,7 +143,7 @@ class Panel(widgets.VBox):
         self._soon(self._resume)
 
     def step(self):
-        """One update, then pause."""
+        """One update, then pause. After the end of a training: nothing, because a new one would drop what was learned."""
         self._soon(self._step)
 
     def stop(self):
@@ -210,9 +210,9 @@ class Panel(widgets.VBox):
 
     def _step(self):
         self._halt()
-        if self._updates is None:
+        if self.mode == "idle":
             self._prepare()
-        if self._advance():
+        if self._updates is not None and self._advance():
             self._enter("paused")
 
     def _stop(self):
@@ -251,7 +251,10 @@ class Panel(widgets.VBox):
             self._end("finished")
             self._enter("finished")
             return False
-        self.state = state
+        first, self.state = self.state is None, state
+        if first:  # what was moved since the start
+            for name in self.change:
+                self._changed(name)
         return True
 
     def _fail(self, error):

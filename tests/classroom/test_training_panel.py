@@ -113,7 +113,7 @@ async def test_pause_step_resume_stop():
     p.stop()
     kept = p.result
     assert p.mode == "stopped" and kept.history["kl"].shape == (3, 8) and kept.policy(1).act(np.zeros(4)) in (0, 1)
-    p.stop(), p.pause(), p.resume()  # nothing to do
+    p.stop(), p.pause(), p.resume(), p.step()  # nothing to do
     assert p.mode == "stopped" and p.state.iteration == 8
 
 
@@ -147,6 +147,17 @@ async def test_a_setting_moved_while_it_trains_is_used_from_the_next_update_on_a
     assert (one["grad_norm"][:, 3] != other["grad_norm"][:, 3]).all() and moved.result.algorithm.gae_lambda == 0.2
     assert SMALL.gae_lambda == 0.9
     moved.stop(), calm.stop()
+
+
+@in_loop
+async def test_a_setting_moved_before_the_first_update_is_not_lost():
+    p = make()
+    p.start()
+    assert p.state is None
+    p.inputs["gae_lambda"].value = 0.2
+    await until(lambda: p.state)
+    assert p.state.algorithm.gae_lambda == 0.2 and p.changes == [(UPDATE, "gae_lambda", 0.2)]
+    p.stop()
 
 
 @in_loop
