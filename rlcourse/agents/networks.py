@@ -59,7 +59,7 @@ class Tanh(torch.autograd.Function):
 def mlp(layers, x):
     """x ← tanh(x W + b) for all layers but the last, which is x W + b. x (R, B, in) → (R, B, out)."""
     if not torch.is_grad_enabled():
-        return _forward(layers, x)[1]
+        return forward(layers, x)[1]
     for weight, bias in zip(layers[:-2:2], layers[1:-2:2], strict=True):
         x = Tanh.apply(torch.baddbmm(bias, x, weight))
     return torch.baddbmm(layers[-1], x, layers[-2])
@@ -76,7 +76,7 @@ class ActorCritic(torch.autograd.Function):
     def forward(ctx, parameters, x, policy_layers, log_std, critic_layers):
         """parameters: the matrix (R, P) of which all other leaves are views → outputs of policy and critic, a copy of log σ."""
         ctx.save_for_backward(parameters)  # so that autograd notices if it is changed before the backward pass
-        (policy_inputs, policy), (critic_inputs, value) = _forward(policy_layers, x), _forward(critic_layers, x)
+        (policy_inputs, policy), (critic_inputs, value) = forward(policy_layers, x), forward(critic_layers, x)
         ctx.passes = (policy_layers, policy_inputs), (critic_layers, critic_inputs)  # no outputs: they would keep ctx alive
         return policy, value, None if log_std is None else log_std.clone()
 
@@ -86,14 +86,14 @@ class ActorCritic(torch.autograd.Function):
         gradient = torch.empty_like(ctx.saved_tensors[0])
         (policy_layers, policy_inputs), (critic_layers, critic_inputs) = ctx.passes
         policy_size, critic_size = (sum(leaf[0].numel() for leaf in layers) for layers, _ in ctx.passes)
-        _backward(policy_layers, policy_inputs, in_policy, gradient[:, :policy_size])
+        backward(policy_layers, policy_inputs, in_policy, gradient[:, :policy_size])
         if in_log_std is not None:
             gradient[:, policy_size:-critic_size] = in_log_std[:, 0]
-        _backward(critic_layers, critic_inputs, in_value, gradient[:, -critic_size:])
+        backward(critic_layers, critic_inputs, in_value, gradient[:, -critic_size:])
         return gradient, None, None, None, None
 
 
-def _forward(layers, x):
+def forward(layers, x):
     """The inputs of all layers, and the output."""
     inputs = [x]
     for weight, bias in zip(layers[:-2:2], layers[1:-2:2], strict=True):
@@ -101,8 +101,25 @@ def _forward(layers, x):
     return inputs, torch.baddbmm(layers[-1], inputs[-1], layers[-2])
 
 
-def _backward(layers, inputs, error, gradient):
-    """Write the gradients of a network into `gradient` (R, size), given that of its output: `error` (R, B, out)."""
+def tangent(layers, inputs, direction):
+    """J v: how fast the output changes as the weights move along `direction` (R, size), at the inputs that `forward` gave."""
+    start, change = 0, None
+    for i, x in enumerate(inputs):
+        weight = layers[2 * i]
+        end = start + weight.shape[1] * weight.shape[2]
+        in_weight = direction[:, start:end].view(weight.shape)
+        start = end + weight.shape[2]
+        in_bias = direction[:, end:start][:, None]
+        # d(x W + b) = dx W + x dW + db,  and through tanh: dx ← (1 − x²) dz
+        in_z = torch.baddbmm(in_bias, x, in_weight)
+        if change is not None:
+            in_z = torch.baddbmm(in_z, change, weight)
+        change = torch.ops.aten.tanh_backward(in_z, inputs[i + 1]) if i + 1 < len(inputs) else in_z
+    return change
+
+
+def backward(layers, inputs, error, gradient):
+    """Jᵀ e: write the gradients of a network into `gradient` (R, size), given that of its output: `error` (R, B, out)."""
     end = gradient.shape[1]
     for i in range(len(inputs) - 1, -1, -1):
         weight, x = layers[2 * i], inputs[i]

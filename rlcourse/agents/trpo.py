@@ -7,7 +7,7 @@ import torch
 from rlcourse.agents.algorithm import Algorithm, setting
 from rlcourse.equations.estimators import explained_variance, gae, normalize_advantages
 from rlcourse.equations.objectives import surrogate_objective, value_loss
-from rlcourse.equations.trust_region import backtracking_line_search, fisher_vector_product, kkt_step
+from rlcourse.equations.trust_region import backtracking_line_search, kkt_step
 
 
 @dataclass
@@ -55,7 +55,7 @@ class TRPO(Algorithm):
         objective, _ = surrogate_and_kl()
         gradient = agent.policy_gradient(objective)
         rows = batch.every(self.fisher_stride).obs
-        fisher = fisher_vector_product(agent.policy, rows, self.cg_damping, parameters=agent.policy_parameters)
+        fisher = agent.fisher_vector_product(rows, self.cg_damping)
         step = kkt_step(gradient, fisher, self.max_kl, cg_iters=self.cg_iters, rel_tol=self.cg_tol, strict=False)
         agent.quarantine(step.multiplier.isnan(), "F + cI is not positive definite: raise cg_damping, or train in float64")
 

@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 from rlcourse import VPG, iterate, policy_gradient_loss
 from rlcourse.agents.runs import Adam, Runs
+from rlcourse.equations.trust_region import fisher_vector_product
 
 SMALL = {"num_envs": 4, "num_steps": 32, "hidden_sizes": (16, 16), "learning_rate": 1e-3, "critic_learning_rate": 1e-3}
 
@@ -105,6 +106,29 @@ def test_both_networks_at_once_or_one_by_one_take_the_same_step():
             torch.testing.assert_close(stepped(part, look), expected, rtol=0, atol=1e-12)
     with pytest.raises(ValueError, match="does not depend on all parameters of part = 'both'"):
         stepped("both", lambda agent: error(agent.value(obs)))
+
+
+@pytest.mark.parametrize("std", ["free", "state", None])
+def test_fisher_product_by_two_passes_equals_double_backward(std):
+    """Gauss–Newton against Pearlmutter's way, with a damping of its own for each run, normalised observations, σ at a bound."""
+    space = spaces.Discrete(4) if std is None else spaces.Box(-1.0, 1.0, (2,))
+    agent = Runs(3, space, (8, 5), range(2), torch.float64, std=std or "free", normalize_obs=True)
+    rng = np.random.default_rng(0)
+    obs = torch.tensor(rng.normal(2.0, 3.0, size=(2, 30, 3)))
+    agent.observe(obs)
+    with torch.no_grad():
+        agent.parameters.add_(0.4 * torch.tensor(rng.normal(size=agent.parameters.shape)))
+        if std == "free":
+            agent.parameters[1, agent.num_policy_parameters - 1] = 2.5  # beyond the bound: no curvature there
+    damping = torch.tensor([0.0, 0.3])
+    ours = agent.fisher_vector_product(obs, damping)
+    theirs = fisher_vector_product(agent.policy, obs, damping, parameters=agent.policy_parameters)
+    for _ in range(3):  # the product may be taken again and again
+        v = torch.tensor(rng.normal(size=(2, agent.num_policy_parameters)))
+        torch.testing.assert_close(ours(v), theirs(v), rtol=1e-10, atol=1e-12)
+    assert (v * agent.fisher_vector_product(obs)(v)).sum(-1).min() > 0
+    both, one = agent.fisher_vector_product(obs, 0.1)(v), agent.fisher_vector_product(obs[:, :1], 0.1)(v)
+    assert (both - one).abs().max() > 1e-3  # a mean over the states
 
 
 # ---- steps --------------------------------------------------------------------------------------------------------------

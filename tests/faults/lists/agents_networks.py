@@ -1,5 +1,5 @@
 MODULE = "rlcourse.agents.networks"
-TESTS = ["tests/agents/test_networks.py"]
+TESTS = ["tests/agents/test_networks.py", "tests/agents/test_runs.py"]
 FAULTS = [
     ("weights with the wrong gain", "return gain * (q", "return (q", "The first policy is far from uniform."),
     (
@@ -42,8 +42,8 @@ FAULTS = [
     ),
     (
         "critic's gradient from the policy's error",
-        "_backward(critic_layers, critic_inputs, in_value,",
-        "_backward(critic_layers, critic_inputs, in_policy[..., :1],",
+        "backward(critic_layers, critic_inputs, in_value,",
+        "backward(critic_layers, critic_inputs, in_policy[..., :1],",
         "The critic does not learn.",
     ),
     (
@@ -53,4 +53,22 @@ FAULTS = [
         "A step between forward and backward gives a mixed gradient, silently.",
     ),
     ("sign fix of QR left out", "q *= np.sign(np.diag(r))", "pass", "Initial weights are orthogonal, but not uniformly so."),
+    (
+        "tangent without what comes through the layers below",
+        "if change is not None:",
+        "if False:",
+        "Fisher products see the last layer only.",
+    ),
+    (
+        "tangent without the slope of tanh",
+        "torch.ops.aten.tanh_backward(in_z, inputs[i + 1]) if",
+        "in_z if",
+        "TRPO's direction is off where units are saturated.",
+    ),
+    (
+        "tangent without its bias",
+        "torch.baddbmm(in_bias, x, in_weight)",
+        "torch.baddbmm(0 * in_bias, x, in_weight)",
+        "Biases hardly take part in TRPO's step.",
+    ),
 ]

@@ -108,4 +108,28 @@ FAULTS = [
         "return norms.mean(0)",
         "The gradient norm of a run that stopped early counts steps that it did not take.",
     ),
+    (
+        "Fisher of the sum over states",
+        "kl = new.detach().kl(new).mean(-1).sum()",
+        "kl = new.detach().kl(new).sum()",
+        "TRPO's step shrinks with the batch.",
+    ),
+    (
+        "log σ without curvature",
+        "result[:, size:] = x[:, 0]",
+        "result[:, size:] = 0 * x[:, 0]",
+        "Undamped, the step in log σ is unbounded.",
+    ),
+    (
+        "damping left out of the products",
+        "return result + damping * v",
+        "return result",
+        "cg_damping changes nothing.",
+    ),
+    (
+        "Fisher of raw observations",
+        "inputs, output = forward(layers, self._seen(obs))",
+        "inputs, output = forward(layers, obs)",
+        "With normalised observations the trust region is that of another network.",
+    ),
 ]
