@@ -175,3 +175,12 @@ def test_what_the_text_says_of_the_critic():
         elif iqm[name] > -250:
             assert explained >= 0.965, name
     assert 195 * 16 == 3120 and -(-100_000 // 1600) * 60 == 3780  # updates times minibatch steps
+
+
+def test_what_the_text_says_of_the_cheetah():
+    text, cheetah = prose(), np.load(data_path("06_half_cheetah.npz"))
+    trpo, ppo = (np.sort(cheetah[f"{name}_returns"][:, -1]) for name in ("TRPO", "PPO"))
+    assert f"TRPO's median is {np.median(trpo):,.0f} and PPO's {np.median(ppo):,.0f}" in text
+    low, high = np.concatenate([trpo[:2], ppo[:4]]), np.concatenate([trpo[2:], ppo[4:]])
+    assert f"end between {low.min():,.0f} and {low.max():,.0f}" in text and f"at {high.min():,.0f} and more" in text
+    assert low.max() < high.min() - 1000
