@@ -192,7 +192,8 @@ def test_a_tall_figure_is_cut_at_white_rows():
     three_rows = lecture.cut_if_tall(picture(height=1632, white=[544, 1088]))
     assert [Image.open(io.BytesIO(part)).size for part in three_rows] == [(1440, 544)] * 3
     assert lecture.cut_if_tall(png := picture(height=864)) == [png]
-    assert lecture.cut_if_tall(png := picture(height=1632)) == [png]  # no white row: better small than cut through
+    for white in ([], [1500]):  # no white row, or one near an end: better small than cut in the wrong place
+        assert lecture.cut_if_tall(png := picture(height=1632, white=white)) == [png]
 
 
 # --------------------------------------------------------------------------------------------------------------- notes

@@ -50,7 +50,7 @@ OUT = ROOT / "lecture"
 CODE_IN = ("Build it", "Exercises")  # the parts whose code is shown
 EM = 24  # ziamath's unit: formulas are drawn at this size, and given to the page in em
 WIDE = 46  # em; a wider formula is broken at its \qquad
-TALL = 0.62  # height over width; a taller figure would be unreadable on one slide
+TALL = 0.628  # height over width; a taller figure would be unreadable on one slide
 HELP = """<p><b>Keys.</b> → ← (or Space, PageUp, PageDown): next, previous · Home, End · N: notes · S: notes in a window of
 their own · C: code of this part · O: contents · F: full screen · Esc: close</p>"""
 
@@ -244,7 +244,7 @@ def cut_if_tall(png):
     white = [row for row in range(height) if grey.crop((0, row, width, row + 1)).getextrema()[0] > 250]
     for number in range(2, 10):
         ends = [0, *(min(white, default=0, key=lambda row: abs(row - height * i / number)) for i in range(1, number)), height]
-        if all(0 < bottom - top <= most for top, bottom in itertools.pairwise(ends)):
+        if all(height / number / 2 < bottom - top <= most for top, bottom in itertools.pairwise(ends)):
             return [cropped(image, top, bottom) for top, bottom in itertools.pairwise(ends)]
     return [png]
 
