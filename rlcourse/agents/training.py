@@ -294,7 +294,7 @@ def train(algorithm, env, *, total_steps, seeds, progress=True, dtype=torch.floa
         callbacks: one function or several, called with the TrainingState after each update; one that returns True ends the
             training early.
         dtype: torch.float32 to train, torch.float64 to check.
-        batched: use our batched twin of the environment where there is one (worlds.classic_control); False: Gymnasium's own.
+        batched: use our batched twin of the environment where there is one (see worlds.make_env); False: Gymnasium's own.
 
     Returns:
         TrainingResult. A run whose numbers become infinite or NaN is quarantined and a warning names it (also `.failed`); the
