@@ -1,6 +1,6 @@
 """Stored results on MuJoCo's robots, which need an optional extra and minutes rather than seconds.
 
-    pip install "rlcourse[mujoco]"
+    pip install -e ".[mujoco]"
     python tools/make_data.py robots                        about half an hour for all files
 """
 
