@@ -112,9 +112,9 @@ def _checked(owner, name, value, field):
     """`value` as stored: lists become tuples, NumPy numbers become Python's. Raises if it is out of range."""
     limits = field.metadata
     if limits.get("switch"):
-        if not isinstance(value, bool):
+        if not isinstance(value, bool | np.bool_):
             raise TypeError(f"{owner}({name}={value!r}): expected True or False, one for all runs.")
-        return value
+        return bool(value)
     if "options" in limits:
         if not isinstance(value, str) or value not in limits["options"]:
             words = ", ".join(map(repr, limits["options"]))

@@ -51,7 +51,7 @@ class GaussianHead:
         size = space.shape[0]
         self.num_outputs, self.num_log_std = (2 * size, 0) if std == "state" else (size, size)
         self.offset = math.log(math.expm1(math.exp(initial_log_std)))  # softplus(offset) = exp(initial_log_std)
-        if bounds == "tanh" and not np.isfinite([space.low, space.high]).all():
+        if bounds == "tanh" and not np.isfinite(space.high - space.low).all():
             raise ValueError(f"bounds='tanh' needs a finite box of actions, but the space is {space}. Use bounds='clip'.")
 
     def noise(self, generator, shape, dtype):

@@ -21,7 +21,7 @@ class PPO(Algorithm):
         update_epochs, num_minibatches: passes over the batch, and steps in each.
         learning_rate: Adam's step size. anneal: let it fall linearly to 0 at total_steps.
         value_coef, entropy_coef: weights in the loss.
-        value_clip: how far the critic's error is followed away from its old prediction; None: without limit.
+        value_clip: a sample stops pushing the critic once it is further than this from its old prediction; None: never.
         max_grad_norm: bound on the norm of a run's whole gradient; None: no bound.
         target_kl: a run takes no further epoch in this update once its mean KL is above; None: never.
         normalize: the advantages to mean 0 and standard deviation 1, within each "minibatch", within the "batch", or "never".
@@ -50,6 +50,11 @@ class PPO(Algorithm):
             batch.advantage = normalize_advantages(batch.advantage)
         old = agent.policy(batch.obs).detach()
         batch.log_prob = old.log_prob(batch.action)
+        if self.normalize == "minibatch" and len(batch) < 2 * self.num_minibatches:
+            raise ValueError(
+                f"num_minibatches = {self.num_minibatches} leaves a single one of {len(batch)} rows for some minibatches, whose "
+                "normalised advantage is 0. Take at most half as many minibatches as rows, or normalize='batch'."
+            )
         learning_rate = self.learning_rate * (1 - agent.progress) if self.anneal else self.learning_rate
 
         for _ in range(self.update_epochs):
@@ -113,5 +118,6 @@ class PenaltyPPO(PPO):
         metrics = super().update(agent, rollout)
         penalty, kl = agent.memory["penalty"], metrics["kl"]
         penalty = torch.where(kl > 1.5 * self.penalty_kl, 2 * penalty, penalty)
-        agent.memory["penalty"] = torch.where(kl < self.penalty_kl / 1.5, penalty / 2, penalty)
+        penalty = torch.where(kl < self.penalty_kl / 1.5, penalty / 2, penalty)
+        agent.memory["penalty"] = penalty.clamp(1e-10, 1e10)  # from an underflow to 0 there would be no way back
         return {**metrics, "penalty": agent.memory["penalty"]}

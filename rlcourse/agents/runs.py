@@ -207,7 +207,7 @@ class Runs:
         norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
         if not math.isfinite(norm.sum()):
             finite = torch.isfinite(norm)
-            self.quarantine(~finite[:, 0], f"the gradient of the {part} loss is not finite")
+            self.quarantine(~finite[:, 0], f"the gradient of its loss (part: {part}) is not finite")
             gradient = torch.where(finite, gradient, 0.0)
         if part != "critic":
             self._norms.append((norm[:, 0], self.active))

@@ -173,8 +173,11 @@ class TrainingResult:
         return path
 
 
-def load(path) -> TrainingResult:
+def load(path, algorithm=None) -> TrainingResult:
     """Read what `TrainingResult.save` wrote.
+
+    Args:
+        algorithm: the class of your own that trained it, a subclass of VPG, PPO …; not needed for those of the course.
 
     Raises:
         FileNotFoundError: no such file. ValueError: not a file of this course, damaged, or of a newer format.
@@ -192,14 +195,17 @@ def load(path) -> TrainingResult:
     if facts["format"] != FORMAT:
         way_out = "Update rlcourse." if facts["format"] > FORMAT else "Train again."
         raise ValueError(f"{str(path)!r} has format {facts['format']}; this rlcourse reads format {FORMAT}. {way_out}")
-    if facts["algorithm"] not in ALGORITHMS:
-        raise ValueError(f"{str(path)!r} was trained by {facts['algorithm']!r}; known here: {', '.join(ALGORITHMS)}.")
+    kind = ALGORITHMS.get(facts["algorithm"]) if algorithm is None else algorithm
+    if kind is None or kind.__name__ != facts["algorithm"]:
+        raise ValueError(
+            f"{str(path)!r} was trained by {facts['algorithm']!r}; known here: {', '.join(ALGORITHMS)}. If that is a class of "
+            f"your own: load(path, algorithm={facts['algorithm']})."
+        )
     with _damage_named(path):
-        return _rebuilt(facts, parameters, arrays)
+        return _rebuilt(kind(**facts["settings"]), facts, parameters, arrays)
 
 
-def _rebuilt(facts, parameters, arrays):
-    algorithm = ALGORITHMS[facts["algorithm"]](**facts["settings"])
+def _rebuilt(algorithm, facts, parameters, arrays):
     observation_space, action_space = _space(facts["observation_space"]), _space(facts["action_space"])
     runs = _runs(algorithm, facts["seeds"])
     obs_size = spaces.flatdim(observation_space)

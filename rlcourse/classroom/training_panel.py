@@ -483,6 +483,9 @@ def panel(algorithm, env, *, total_steps, seeds, change=None, choose=None, thres
         title = title or f"{type(algorithm).__name__} on {world.name}"
     for name, control in {**(change or {}), **(choose or {})}.items():
         _check(algorithm, name, control)
+    fixed = sorted(set(change or {}) & {"num_envs", "normalize_reward", *algorithm.network()})
+    if fixed:
+        raise ValueError(f"{', '.join(fixed)}: fixed once the training has started; put it into choose instead of change.")
     both = sorted(set(change or {}) & set(choose or {}))
     if both:
         raise ValueError(

@@ -338,7 +338,8 @@ class SquashedGaussian:
             TypeError: other is no SquashedGaussian. ValueError: the shapes or the bounds differ.
         """
         _check_other(self, other)
-        if not (torch.equal(self.low, other.low) and torch.equal(self.high, other.high)):
+        size = self.base.mean.shape[-1:]
+        if not all(torch.equal(getattr(self, end).expand(size), getattr(other, end).expand(size)) for end in ("low", "high")):
             raise ValueError("kl needs equal bounds: with others there are actions that only one of the two can take.")
         return self.base.kl(other.base)
 

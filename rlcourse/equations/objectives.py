@@ -147,14 +147,15 @@ def value_loss(values, targets, old_values=None, clip=None):
         L = (1/B) Σ_i (V(s_i) − V̂^targ_i)²                                                          i = 1 … B
         L = (1/B) Σ_i max[(V(s_i) − V̂^targ_i)², (V^clip_i − V̂^targ_i)²],   V^clip = V_old + clip(V − V_old, −c, c)
 
-    There is no factor ½, so the gradient of one sample is twice its error; value_coef takes it up. Clipping keeps the critic
-    within c of its old prediction, in units of the value: the right c depends on the scale of the rewards.
+    There is no factor ½, so the gradient of one sample is twice its error; value_coef takes it up. With clipping a
+    sample stops pushing once V has moved further than c towards its target (that is no bound: other samples may carry it on).
+    c is in units of the value: what is right depends on the scale of the rewards.
 
     Args:
         values: (…, B) tensor, predictions of the critic, with gradient.
         targets: (…, B) tensor. A constant: detached here.
         old_values: (…, B) tensor, the predictions when the data were collected. A constant.
-        clip: c > 0; a number, or one per run. Needs old_values. None: no clipping.
+        clip: c ≥ 0; a number, or one per run. Needs old_values. None: no clipping.
 
     Returns:
         (…) loss.

@@ -118,6 +118,12 @@ def test_minibatches_are_normalised_each_by_itself():
     assert all(x.mean(-1).abs().max() > 1e-3 for x in normalised)
 
 
+def test_minibatches_of_one_row_are_refused_where_they_would_be_normalised():
+    with pytest.raises(ValueError, match="num_minibatches = 100 leaves a single one of 128 rows"):
+        Watched(PPO(**PLAIN | {"num_minibatches": 100}))
+    Watched(PPO(**PLAIN | {"num_minibatches": 100, "normalize": "batch"}))
+
+
 def test_learning_rate_and_gradient_bound_reach_every_step():
     seen = Watched(PPO(**PLAIN | {"max_grad_norm": 0.25}), progress=0.6)
     assert seen.arguments == [((0.05,), {"max_grad_norm": 0.25})] * 3
@@ -199,6 +205,12 @@ def test_the_penalty_follows_the_kl():
     assert state.latest("penalty").tolist() == [0.25, 0.5, 1.0]
     for state in iterate(PenaltyPPO(**options, penalty_kl=1e-9), "CartPole-v1", total_steps=128 * 3, seeds=[0, 1]):
         assert state.latest("penalty").tolist() == [0.5 * 2**state.iteration] * 2
+
+
+def test_the_penalty_stays_where_there_is_a_way_back():
+    """Updates that hardly move halve it again and again: not down to 0, from which doubling leads nowhere."""
+    small = PenaltyPPO(**SMALL, learning_rate=1e-9, initial_penalty=3e-10)
+    assert state_after(4, small, "CartPole-v1", [0]).latest("penalty").tolist() == pytest.approx([1e-10])
 
 
 def test_a_larger_penalty_gives_a_smaller_kl():

@@ -56,6 +56,26 @@ def test_rows_are_real_transitions_and_truncation_sees_the_final_observation(how
     assert [list(r) for r in episodes.recent] == [[60.0, 60.0]] * 2
 
 
+class Echo(Counter):
+    """The reward is the action that arrived."""
+
+    action_space = Box(-2.0, 6.0, (1,))
+
+    def step(self, action):
+        return *super().step(action)[:1], float(action[0]), *super().step(action)[2:]
+
+
+@pytest.mark.parametrize("bounds", ["clip", "tanh"])
+def test_the_environment_gets_the_action_within_its_bounds_and_the_rollout_keeps_what_was_drawn(bounds):
+    world = make_env(lambda: Echo(50, "terminated"), 2)
+    agent = Runs(1, world.action_space, (8,), [0, 1], torch.float64, bounds=bounds, initial_log_std=1.5)
+    rollout, _ = collect(agent, world, world.reset(), 20, Episodes(2, 1))
+    drawn = rollout.action[..., 0].numpy()
+    expected = np.clip(drawn, -2, 6) if bounds == "clip" else 2 + 4 * np.tanh(drawn)
+    assert np.abs(drawn).max() > 6
+    np.testing.assert_allclose(rollout.reward, expected, rtol=1e-6, atol=1e-6)
+
+
 def test_values_and_actions_belong_to_the_observations():
     agent, rollout, _, _ = collected("CartPole-v1", num_runs=3, envs=4, steps=20)
     value = agent.value(_rows(rollout.obs)).detach()

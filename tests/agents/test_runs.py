@@ -131,6 +131,19 @@ def test_fisher_product_by_two_passes_equals_double_backward(std):
     assert (both - one).abs().max() > 1e-3  # a mean over the states
 
 
+def test_policy_and_critic_see_normalised_observations_by_either_way():
+    agent = Runs(3, spaces.Discrete(4), (8,), [0, 1], torch.float64, normalize_obs=True)
+    obs = torch.tensor(np.random.default_rng(0).normal(50.0, 7.0, size=(2, 40, 3)))
+    agent.observe(obs)
+    seen = (obs - obs.mean(1, keepdim=True)) / (obs.std(1, correction=0, keepdim=True) + 1e-4)
+    bare = Runs(3, spaces.Discrete(4), (8,), [0, 1], torch.float64)
+    policy, value = agent(obs)
+    for logits in (policy.logits, agent.policy(obs).logits):
+        torch.testing.assert_close(logits, bare.policy(seen).logits, rtol=1e-9, atol=1e-12)
+    for values in (value, agent.value(obs)):
+        torch.testing.assert_close(values, bare.value(seen), rtol=1e-9, atol=1e-12)
+
+
 # ---- steps --------------------------------------------------------------------------------------------------------------
 
 

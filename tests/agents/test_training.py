@@ -219,9 +219,10 @@ def test_training_ends_when_no_run_is_left(fresh_runs, monkeypatch):
 
 
 def test_seeds_may_be_a_generator():
-    assert quick(seeds=[4, 5]).seeds == train(
-        VPG(**QUICK), "CartPole-v1", total_steps=1, seeds=(seed for seed in (4, 5)), progress=False
-    ).seeds
+    assert (
+        quick(seeds=[4, 5]).seeds
+        == train(VPG(**QUICK), "CartPole-v1", total_steps=1, seeds=(seed for seed in (4, 5)), progress=False).seeds
+    )
 
 
 @pytest.mark.parametrize("true", [True, np.True_])
@@ -453,3 +454,18 @@ def test_vpg_solves_cartpole_on_most_seeds():
         if np.median(best) >= 475:
             break
     assert np.median(best) >= 475
+
+
+class Learners(VPG):
+    """An algorithm of the reader's own."""
+
+
+def test_an_algorithm_of_ones_own_can_be_loaded_by_naming_it(tmp_path):
+    result = quick("CartPole-v1", algorithm=Learners(**QUICK))
+    path = result.save(tmp_path / "mine")
+    with pytest.raises(ValueError, match=r"trained by 'Learners'.*load\(path, algorithm=Learners\)"):
+        load(path)
+    with pytest.raises(ValueError, match="trained by 'Learners'"):
+        load(path, algorithm=VPG)
+    again = load(path, algorithm=Learners)
+    assert type(again.algorithm) is Learners and torch.equal(again.agent.parameters, result.agent.parameters)

@@ -350,3 +350,12 @@ def test_in_a_kernel_it_is_idle_with_a_picture_and_running_its_cell_again_ends_t
     assert shown.data["text/plain"] == "[live training: VPG on CartPole-v1]" and "image/png" in shown.data
     assert "Not started." in shown.metadata["image/png"]["alt"]
     assert [cell.outputs[0].text for cell in cells[3:]] == ["training True\n", "stopped None\n"]
+
+
+@pytest.mark.parametrize(
+    ("name", "control"),
+    [("num_envs", slider(1, 16, 1, value=8, label="N")), ("std", choice(["free", "state"], value="free", label="σ"))],
+)
+def test_what_is_fixed_during_training_cannot_be_changed_in_it(name, control):
+    with pytest.raises(ValueError, match=f"{name}: fixed once the training has started; put it into choose"):
+        panel(PPO(num_envs=8), "CartPole-v1", total_steps=1000, seeds=[0], change={name: control})

@@ -44,9 +44,10 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("course")
     for name in ("conftest.py", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
-    for name in ("notebooks/.ipynb_checkpoints", "my_course", "tests"):
+    for name in ("notebooks/.ipynb_checkpoints", "my_course", "tests", "tools"):
         (folder / name).mkdir(parents=True)
-    shutil.copy(ROOT / "tests" / "sanitize.cfg", folder / "tests")
+    for name in ("tests/sanitize.cfg", "tools/browser.py"):
+        shutil.copy(ROOT / name, folder / name)
     for name, cells in LESSONS.items():
         nbformat.write(new_notebook(cells=[cell for cell, _ in cells]), folder / "notebooks" / name)
     for place in ("notebooks/.ipynb_checkpoints", "my_course"):  # neither is to be tested

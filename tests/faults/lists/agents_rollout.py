@@ -1,5 +1,5 @@
 MODULE = "rlcourse.agents.rollout"
-TESTS = ["tests/agents/test_rollout.py"]
+TESTS = ["tests/agents/test_rollout.py", "tests/agents/test_policies.py"]
 FAULTS = [
     (
         "bootstrap from the reset observation",

@@ -1,5 +1,5 @@
 MODULE = "rlcourse.agents.runs"
-TESTS = ["tests/agents/test_runs.py"]
+TESTS = ["tests/agents/test_runs.py", "tests/agents/test_ppo.py", "tests/agents/test_normalization.py"]
 FAULTS = [
     (
         "no bias correction of the mean",

@@ -38,7 +38,7 @@ FAULTS = [
         "-agent.policy_gradient(objective)",
         "The line search refuses nearly every step.",
     ),
-    ("damping forgotten", "self.cg_damping, parameters", "0.0, parameters", "cg_damping changes nothing."),
+    ("damping forgotten", "rows, self.cg_damping", "rows, 0.0", "cg_damping changes nothing."),
     (
         "predicted improvement of the full step",
         "step.predicted_improvement * search.fraction",

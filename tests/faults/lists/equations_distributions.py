@@ -203,7 +203,7 @@ FAULTS = [
     ),
     (
         "bounds of the other unchecked",
-        "if not (torch.equal(self.low, other.low) and torch.equal(self.high, other.high)):",
+        'if not all(torch.equal(getattr(self, end).expand(size), getattr(other, end).expand(size)) for end in ("low", "high")):',
         "if False:",
         "A finite KL for policies of which one takes actions that the other cannot.",
     ),
