@@ -12,9 +12,11 @@ from rlcourse.equations.distributions import Categorical, DiagonalGaussian
 class CategoricalHead:
     """Discrete(n) actions: the network's n outputs are logits. Actions are 0 … n−1; `Discrete.start` is added outside."""
 
-    num_log_std = 0
+    num_log_std, initial_log_std = 0, 0.0
 
     def __init__(self, space: spaces.Discrete, initial_log_std=0.0, std="free", bounds="clip"):
+        if (std, bounds) != ("free", "clip"):
+            raise ValueError(f"std = {std!r} and bounds = {bounds!r} are for Box actions; {space} has none. Leave them out.")
         self.space, self.num_outputs, self.action_shape, self.action_dtype = space, int(space.n), (), torch.int64
 
     def noise(self, generator, shape, dtype):
@@ -48,7 +50,7 @@ class GaussianHead:
 
     def __init__(self, space: spaces.Box, initial_log_std=0.0, std="free", bounds="clip"):
         self.space, self.action_shape, self.action_dtype, self.std, self.bounds = space, space.shape, None, std, bounds
-        size = space.shape[0]
+        self.initial_log_std, size = initial_log_std, space.shape[0]
         self.num_outputs, self.num_log_std = (2 * size, 0) if std == "state" else (size, size)
         self.offset = math.log(math.expm1(math.exp(initial_log_std)))  # softplus(offset) = exp(initial_log_std)
         if bounds == "tanh" and not np.isfinite(space.high - space.low).all():

@@ -48,8 +48,9 @@ class PPO(Algorithm):
         batch = rollout.flatten(advantage=advantage, value_target=value_target)
         if self.normalize == "batch":
             batch.advantage = normalize_advantages(batch.advantage)
-        old = agent.policy(batch.obs).detach()
-        batch.log_prob = old.log_prob(batch.action)
+        with torch.no_grad():
+            old = agent.policy(batch.obs)
+            batch.log_prob = old.log_prob(batch.action)
         if self.normalize == "minibatch" and len(batch) < 2 * self.num_minibatches:
             raise ValueError(
                 f"num_minibatches = {self.num_minibatches} leaves a single one of {len(batch)} rows for some minibatches, whose "
@@ -67,32 +68,32 @@ class PPO(Algorithm):
                 if self.uses("entropy_coef"):
                     loss = loss - self.entropy_coef * policy.entropy().mean(-1)
                 agent.step(loss, learning_rate, max_grad_norm=self.max_grad_norm)
-            if self.target_kl is not None:
-                agent.stop_where(self.mean_kl(old, agent, batch) > self.target_kl)
-                if not agent.active.any():
-                    break
+            self.after_epoch(old, agent, batch)
+            if not agent.active.any():
+                break
 
         with torch.no_grad():
-            log_prob = agent.policy(batch.obs).log_prob(batch.action)
+            new = agent.policy(batch.obs)
         return {
             "entropy": old.entropy().mean(-1),
-            "kl": self.mean_kl(old, agent, batch),
-            "clip_fraction": clip_fraction(log_prob, batch.log_prob, self.clip_epsilon),
+            "kl": old.kl(new).mean(-1),
+            "clip_fraction": clip_fraction(new.log_prob(batch.action), batch.log_prob, self.clip_epsilon),
             "explained_variance": explained_variance(batch.value, batch.value_target),
             "grad_norm": agent.grad_norm,
         }
+
+    @torch.no_grad()
+    def after_epoch(self, old, agent, batch):
+        """Stop the runs whose mean KL, exact for each state of the batch, is above target_kl."""
+        if self.target_kl is not None:
+            kl = old.kl(agent.policy(batch.obs)).mean(-1)
+            agent.stop_where(kl > self.target_kl)
 
     def critic_loss(self, value, minibatch):
         """The critic's part of the loss, one per run."""
         if self.value_clip is None:
             return value_loss(value, minibatch.value_target)
         return value_loss(value, minibatch.value_target, minibatch.value, self.value_clip)
-
-    @staticmethod
-    @torch.no_grad()
-    def mean_kl(old, agent, batch):
-        """Mean of D_KL(π_old ‖ π_θ) over the states of the batch, exact for each state, one per run."""
-        return old.kl(agent.policy(batch.obs)).mean(-1)
 
 
 @dataclass

@@ -58,32 +58,27 @@ class Runs:
         hidden_sizes: widths of the tanh layers; policy and critic have separate networks of this shape.
         seeds: one int per run. Each run has generators of its own for initial weights, actions and minibatch order.
         dtype: torch.float32 to train, torch.float64 to check.
-        initial_log_std, std, bounds: of Gaussian policies, see policies.GaussianHead. initialisation, normalize_obs: see
-            algorithm.Algorithm.
+        initialisation, normalize_obs: see algorithm.Algorithm.
+        gaussian: initial_log_std, std, bounds of Gaussian policies, see policies.GaussianHead.
     """
 
     def __init__(
         self, obs_size, action_space, hidden_sizes, seeds, dtype=torch.float32,
-        *, initial_log_std=0.0, std="free", bounds="clip", initialisation="orthogonal", normalize_obs=False,
+        *, initialisation="orthogonal", normalize_obs=False, **gaussian,
     ):  # fmt: skip
         self.obs_size, self.hidden_sizes, self.dtype, self.seeds = obs_size, tuple(hidden_sizes), dtype, list(seeds)
         self.num_runs = len(self.seeds)
-        self.head = action_head(action_space, initial_log_std=initial_log_std, std=std, bounds=bounds)
+        self.head = action_head(action_space, **gaussian)
         self.network = {
-            "hidden_sizes": self.hidden_sizes,
-            "initial_log_std": initial_log_std,
-            "std": std,
-            "bounds": bounds,
-            "initialisation": initialisation,
-            "normalize_obs": normalize_obs,
-        }
+            "hidden_sizes": self.hidden_sizes, "initialisation": initialisation, "normalize_obs": normalize_obs, **gaussian
+        }  # fmt: skip
         streams = [np.random.SeedSequence(seed).spawn(4) for seed in self.seeds]
         initial, noise, order = ([np.random.default_rng(s) for s in kind] for kind in list(zip(*streams, strict=True))[:3])
         self.noise_generators, self.order_generators = noise, order
         self._env_streams = [stream[3] for stream in streams]
 
         policy_sizes, critic_sizes = self._sizes()
-        log_std = np.full(self.head.num_log_std, initial_log_std)
+        log_std = np.full(self.head.num_log_std, self.head.initial_log_std)
         draw = orthogonal_weights if initialisation == "orthogonal" else uniform_weights
         rows = [np.concatenate([draw(g, policy_sizes, 0.01), log_std, draw(g, critic_sizes, 1.0)]) for g in initial]
         self.parameters = torch.tensor(np.stack(rows), dtype=dtype)

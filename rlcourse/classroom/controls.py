@@ -43,6 +43,20 @@ def toggle(*, value, label):
     return Choice((("off", False), ("on", True)), value, label, box=True)
 
 
+def rows_of(controls, width, least=0):
+    """(rows of widgets, {name: the widget that holds the value}) of several controls, their labels as wide as the longest.
+
+    width: of a row, CSS pixels. least: number of letters that every label has room for.
+    """
+    label_width = f"{max([least, *(len(control.label) for control in controls.values())]) * 0.6 + 1:.1f}em"
+    rows, inputs = [], {}
+    for name, control in controls.items():
+        row, inputs[name] = control.build(label_width)
+        row.layout.width, row.layout.max_width = f"{width}px", "100%"
+        rows.append(row)
+    return rows, inputs
+
+
 @dataclass(frozen=True)
 class Slider:
     """Made by `slider`."""

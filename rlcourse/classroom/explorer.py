@@ -38,7 +38,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from rlcourse.classroom.controls import Slider, choice, slider, toggle
+from rlcourse.classroom.controls import Slider, choice, rows_of, slider, toggle
 from rlcourse.classroom.figures import DPI, SIZE, WIDTH, Picture, check_alt, image_tag, layout_faults, paint, png, show, style
 from rlcourse.classroom.painter import Painter, fast_png
 
@@ -113,12 +113,7 @@ class Explorer(widgets.VBox):
     def __init__(self, view, width=WIDTH):
         self.view, self._width = view, width
         self._seen, self._plan, self._busy = {}, [], False
-        label_width = f"{max(len(control.label) for control in view.controls.values()) * 0.6 + 1:.1f}em"
-        rows, self.inputs = [], {}
-        for name, control in view.controls.items():
-            row, self.inputs[name] = control.build(label_width)
-            row.layout.width, row.layout.max_width = f"{width}px", "100%"
-            rows.append(row)
+        rows, self.inputs = rows_of(view.controls, width)
         reset = widgets.Button(description="Reset", tooltip=f"{view.title}: back to the starting values")
         reset.on_click(lambda _: self.set(**view.start()))
         self.picture, self.line = widgets.HTML(), widgets.HTML().add_class("rlcourse-line")

@@ -82,12 +82,11 @@ class Watched(PPO):
         agent.memory["seen"] = []
         return super().update(agent, rollout)
 
-    def mean_kl(self, old, agent, batch):
-        kl = PPO.mean_kl(old, agent, batch)
-        with torch.no_grad():
-            log_prob = agent.policy(batch.obs).log_prob(batch.action)
-        agent.memory["seen"].append((log_prob[0], batch.log_prob[0], batch.advantage[0], kl.item()))
-        return kl
+    @torch.no_grad()
+    def after_epoch(self, old, agent, batch):
+        new = agent.policy(batch.obs)
+        seen = new.log_prob(batch.action)[0], batch.log_prob[0], batch.advantage[0], old.kl(new).mean().item()
+        agent.memory["seen"].append(seen)
 
 
 @lru_cache(maxsize=32)
@@ -95,9 +94,9 @@ def epochs_on_one_batch(clip_epsilon, seed=0):
     """Ten epochs of PPO on the same batch, always from the same agent (Adam's moments included): Epochs."""
     agent, rollout = agent_and_batch(seed=seed)
     agent.begin_update()
-    watched = Watched(**vars(ONE_BATCH) | {"clip_epsilon": clip_epsilon, "update_epochs": EPOCHS, "target_kl": 1e6})
+    watched = Watched(**vars(ONE_BATCH) | {"clip_epsilon": clip_epsilon, "update_epochs": EPOCHS})
     watched.update(agent, rollout)
-    log_prob, old_log_prob, advantage, kl = zip(*agent.memory["seen"][:EPOCHS], strict=True)
+    log_prob, old_log_prob, advantage, kl = zip(*agent.memory["seen"], strict=True)
     return Epochs(torch.stack(log_prob), old_log_prob[0], advantage[0], np.array(kl))
 
 

@@ -18,7 +18,7 @@ import ipywidgets as widgets
 import numpy as np
 
 from rlcourse.agents.training import Run, iterate
-from rlcourse.classroom.controls import Choice, Slider
+from rlcourse.classroom.controls import Choice, Slider, rows_of
 from rlcourse.classroom.curves import Curves, group
 from rlcourse.classroom.explorer import NAME_PARTS, RED
 from rlcourse.classroom.figures import PALETTE, WIDTH, Picture, check_alt, image_tag, new_figure, png
@@ -280,13 +280,9 @@ class Panel(widgets.VBox):
     # ---- what is to be seen -------------------------------------------------------------------------------------------
 
     def _build(self):
-        label_width = f"{max([len(control.label) for control in self.controls.values()] + [8]) * 0.6 + 1:.1f}em"
-        rows, self.inputs = [], {}
-        for name, control in self.controls.items():
-            row, self.inputs[name] = control.build(label_width)
-            row.layout.width, row.layout.max_width = f"{self.width}px", "100%"
-            rows.append(row)
-            self.inputs[name].observe(lambda _, name=name: self._soon(lambda: self._changed(name)), "value")
+        rows, self.inputs = rows_of(self.controls, self.width, least=8)
+        for name, one in self.inputs.items():
+            one.observe(lambda _, name=name: self._soon(lambda: self._changed(name)), "value")
         toggles = lambda: self._pause() if self._task is not None else self._resume()  # noqa: E731
         actions = {"Start": self._start, "Pause": toggles, "Step": self._step, "Stop": self._stop}
         self.buttons = {name: widgets.Button(description=name) for name in actions}

@@ -113,6 +113,12 @@ def test_what_heads_refuse():
         PPO(bounds=["clip", "tanh"])
 
 
+def test_what_belongs_to_box_actions_is_refused_for_discrete_ones():
+    for options in ({"std": "state"}, {"bounds": "tanh"}):
+        with pytest.raises(ValueError, match=r"are for Box actions; Discrete\(2\) has none"):
+            train(PPO(**SMALL, **options), "CartPole-v1", total_steps=100, seeds=[0], progress=False)
+
+
 def test_uniform_initial_weights_are_those_of_torch():
     agent = Runs(100, spaces.Discrete(4), (400,), [0], torch.float64, initialisation="uniform")
     weight, bias = agent._leaves["policy"][:2]

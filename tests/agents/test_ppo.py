@@ -52,18 +52,6 @@ class Watched:
         action = self.rollout.action.numpy().transpose(1, 0, 2).reshape(2, -1, 1)
         return np.take_along_axis(log_softmax(self.logits[i], -1), action, -1)[..., 0]
 
-    def advantages(self, gamma, gae_lambda):
-        """GAE written out forwards, as the sum of (γλ)^l δ_{t+l} up to the end of the episode: (2, 128)."""
-        rollout = self.rollout
-        advantage = np.zeros_like(rollout.reward)
-        delta = rollout.reward + gamma * rollout.next_value * ~rollout.terminated - rollout.value
-        for t, r, n in np.ndindex(advantage.shape):
-            for k in range(t, len(advantage)):
-                advantage[t, r, n] += (gamma * gae_lambda) ** (k - t) * delta[k, r, n]
-                if rollout.terminated[k, r, n] or rollout.truncated[k, r, n]:
-                    break
-        return advantage.transpose(1, 0, 2).reshape(2, -1)
-
 
 def standardised(x):
     return (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
@@ -71,10 +59,10 @@ def standardised(x):
 
 @pytest.mark.parametrize("value_clip", [None, 0.05])
 @pytest.mark.parametrize("normalize", ["minibatch", "batch", "never"])
-def test_every_loss_of_an_update_by_numpy(normalize, value_clip):
+def test_every_loss_of_an_update_by_numpy(normalize, value_clip, gae_by_hand):
     options = {"clip_epsilon": 0.1, "value_coef": 0.7, "entropy_coef": 0.3, "value_clip": value_clip, "normalize": normalize}
     seen = Watched(PPO(**PLAIN, **options))
-    raw = seen.advantages(0.9, 0.8)
+    raw = gae_by_hand(seen.rollout, 0.9, 0.8)
     advantage, target = raw if normalize == "never" else standardised(raw), raw + seen.values[0]
     assert len(seen.losses) == 3
     for i, loss in enumerate(seen.losses):
@@ -97,7 +85,7 @@ def test_every_loss_of_an_update_by_numpy(normalize, value_clip):
     np.testing.assert_allclose(seen.metrics["entropy"], -(first * np.log(first)).sum(-1).mean(-1), rtol=1e-9)
 
 
-def test_minibatches_are_normalised_each_by_itself():
+def test_minibatches_are_normalised_each_by_itself(gae_by_hand):
     normalised = []
 
     class Spy(PPO):
@@ -113,7 +101,7 @@ def test_minibatches_are_normalised_each_by_itself():
     normalised.clear()
     seen = Watched(Spy(**PLAIN | {"num_minibatches": 5, "update_epochs": 1, "normalize": "batch"}))
     together = torch.cat(normalised, 1)
-    expected = standardised(seen.advantages(0.9, 0.8))
+    expected = standardised(gae_by_hand(seen.rollout, 0.9, 0.8))
     np.testing.assert_allclose(np.sort(together, -1), np.sort(expected, -1), atol=1e-6)
     assert all(x.mean(-1).abs().max() > 1e-3 for x in normalised)
 
@@ -151,7 +139,7 @@ def test_a_run_above_target_kl_takes_no_further_epoch():
 @pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
 def test_run_r_of_a_population_equals_the_same_run_alone_early_stops_included(env):
     options = {**SMALL, "update_epochs": 4, "num_minibatches": 3, "learning_rate": 1e-3, "normalize_obs": True}
-    options |= {"normalize_reward": True, "std": "state"}
+    options |= {"normalize_reward": True, "std": "state" if env == "Pendulum-v1" else "free"}
     crowd = state_after(3, PPO(**options, target_kl=[None, 1e-4], clip_epsilon=[0.1, 0.3], entropy_coef=[0.0, 0.1]), env, [5, 6])
     for r, run in enumerate(crowd.runs):
         alone = state_after(3, PPO(**options | run.setting), env, [run.seed])
@@ -173,9 +161,9 @@ def test_a2c_is_ppo_with_one_epoch_and_one_whole_batch(env, normalize):
     assert (one.agent.parameters != state_after(1, ppo, env, [3, 4]).agent.parameters).any()
 
 
-def test_one_update_of_a2c_by_numpy():
+def test_one_update_of_a2c_by_numpy(gae_by_hand):
     seen = Watched(A2C(**SMALL, learning_rate=0.01, value_coef=0.4, entropy_coef=0.2, max_grad_norm=0.3))
-    advantage = seen.advantages(0.9, 0.8)
+    advantage = gae_by_hand(seen.rollout, 0.9, 0.8)
     probs = softmax(seen.logits[0], -1)
     entropy = -(probs * np.log(probs)).sum(-1).mean(-1)
     loss = -(seen.log_prob(0) * advantage).mean(-1)
@@ -187,9 +175,9 @@ def test_one_update_of_a2c_by_numpy():
     np.testing.assert_allclose(seen.metrics["entropy"], entropy, rtol=1e-9)
 
 
-def test_penalty_loss_by_numpy():
+def test_penalty_loss_by_numpy(gae_by_hand):
     seen = Watched(PenaltyPPO(**PLAIN, value_coef=0.0, initial_penalty=2.5))
-    advantage = standardised(seen.advantages(0.9, 0.8))
+    advantage = standardised(gae_by_hand(seen.rollout, 0.9, 0.8))
     for i, loss in enumerate(seen.losses):
         log_ratio = seen.log_prob(i) - seen.log_prob(0)
         k3 = np.exp(log_ratio) - 1 - log_ratio

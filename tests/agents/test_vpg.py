@@ -37,26 +37,14 @@ def update():
     return algorithm, rollout, steps, metrics, before, after, value
 
 
-def advantages_by_hand(rollout, gamma, gae_lambda):
-    """GAE written out per environment, forwards, as the sum of (γλ)^l δ_{t+l} up to the end of the episode."""
-    advantage = np.zeros_like(rollout.reward)
-    delta = rollout.reward + gamma * rollout.next_value * ~rollout.terminated - rollout.value
-    for t, r, n in np.ndindex(advantage.shape):
-        for k in range(t, len(advantage)):
-            advantage[t, r, n] += (gamma * gae_lambda) ** (k - t) * delta[k, r, n]
-            if rollout.terminated[k, r, n] or rollout.truncated[k, r, n]:
-                break
-    return advantage.transpose(1, 0, 2).reshape(2, -1)
-
-
 def test_there_is_one_policy_step_and_then_the_critic_steps(update):
     _, _, steps, *_ = update
     assert [step[1:] for step in steps] == [(0.005, "policy", 0.7)] + [(0.002, "critic", 0.7)] * 12
 
 
-def test_policy_loss_is_minus_log_prob_times_normalised_advantage_minus_entropy(update):
+def test_policy_loss_is_minus_log_prob_times_normalised_advantage_minus_entropy(update, gae_by_hand):
     _, rollout, steps, metrics, before, *_ = update
-    advantage = advantages_by_hand(rollout, 0.9, 0.8)
+    advantage = gae_by_hand(rollout, 0.9, 0.8)
     advantage = (advantage - advantage.mean(1, keepdims=True)) / advantage.std(1, keepdims=True)
     action = rollout.action.numpy().transpose(1, 0, 2).reshape(2, -1, 1)
     log_prob = np.take_along_axis(log_softmax(before, -1), action, -1)[..., 0]
@@ -66,31 +54,31 @@ def test_policy_loss_is_minus_log_prob_times_normalised_advantage_minus_entropy(
     np.testing.assert_allclose(steps[0][0], -(log_prob * advantage).mean(-1) - 0.3 * entropy, rtol=1e-9)
 
 
-def test_the_critic_regresses_on_advantage_plus_value(update):
+def test_the_critic_regresses_on_advantage_plus_value(update, gae_by_hand):
     """The four minibatch losses of the first pass are close to the loss of the whole batch: the critic has hardly moved."""
     _, rollout, steps, _, _, _, value = update
-    target = advantages_by_hand(rollout, 0.9, 0.8) + value
+    target = gae_by_hand(rollout, 0.9, 0.8) + value
     whole = np.square(value - target).mean(-1)
     np.testing.assert_allclose(np.mean([step[0] for step in steps[1:5]], 0), whole, rtol=0.05)
 
 
-def test_diagnostics(update):
+def test_diagnostics(update, gae_by_hand):
     _, rollout, _, metrics, before, after, value = update
     kl = rel_entr(softmax(before, -1), softmax(after, -1)).sum(-1).mean(-1)
     np.testing.assert_allclose(metrics["kl"], kl, rtol=1e-9)
     assert not np.allclose(kl, rel_entr(softmax(after, -1), softmax(before, -1)).sum(-1).mean(-1), rtol=1e-3)
-    advantage = advantages_by_hand(rollout, 0.9, 0.8)
+    advantage = gae_by_hand(rollout, 0.9, 0.8)
     np.testing.assert_allclose(metrics["explained_variance"], 1 - advantage.var(-1) / (advantage + value).var(-1), rtol=1e-9)
     assert (metrics["grad_norm"] > 0).all()
 
 
-def test_the_update_raises_the_probability_of_what_was_better_than_expected():
+def test_the_update_raises_the_probability_of_what_was_better_than_expected(gae_by_hand):
     """The direction itself: after the step, Σ Â log π is larger than before."""
     world = make_env("CartPole-v1", 6)
     agent = Runs(4, world.action_space, (8,), [0, 1], torch.float64)
     rollout, _ = collect(agent, world, world.reset(), 40, Episodes(2, 3))
     batch = rollout.flatten(
-        advantage=advantages_by_hand(rollout, 0.9, 0.8).reshape(2, 40, 3).transpose(1, 0, 2), value_target=rollout.value
+        advantage=gae_by_hand(rollout, 0.9, 0.8).reshape(2, 40, 3).transpose(1, 0, 2), value_target=rollout.value
     )
     advantage = batch.advantage - batch.advantage.mean(1, keepdim=True)
     score = lambda: (agent.policy(batch.obs).log_prob(batch.action) * advantage).mean(-1).detach()  # noqa: E731

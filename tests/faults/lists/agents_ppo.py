@@ -9,8 +9,8 @@ FAULTS = [
     ),
     (
         "old log-probability taken anew",
-        "agent.policy(batch.obs).detach()\n        batch.log_prob = old.log_prob(batch.action)",
-        "agent.policy(batch.obs).detach()\n        batch.log_prob = 0 * old.log_prob(batch.action)",
+        "batch.log_prob = old.log_prob(batch.action)",
+        "batch.log_prob = 0 * old.log_prob(batch.action)",
         "The ratio is far from 1 at the first step, and nothing but the clip's zeros comes back.",
     ),
     (
@@ -49,8 +49,8 @@ FAULTS = [
     ),
     (
         "early stop on the reverse sign",
-        "agent.stop_where(self.mean_kl(old, agent, batch) > self.target_kl)",
-        "agent.stop_where(self.mean_kl(old, agent, batch) < self.target_kl)",
+        "agent.stop_where(kl > self.target_kl)",
+        "agent.stop_where(kl < self.target_kl)",
         "One epoch only, whatever happened.",
     ),
     ("early stop never", "if self.target_kl is not None:", "if False:", "target_kl changes nothing."),
@@ -62,15 +62,15 @@ FAULTS = [
     ),
     (
         "reverse KL",
-        "return old.kl(agent.policy(batch.obs)).mean(-1)",
-        "return agent.policy(batch.obs).kl(old).mean(-1)",
+        '"kl": old.kl(new).mean(-1)',
+        '"kl": new.kl(old).mean(-1)',
         "The KL that is reported and tested is another one.",
     ),
     ("one epoch too many", "range(self.update_epochs)", "range(self.update_epochs + 1)", "Ratios go further than they should."),
     (
         "clip fraction before the update",
-        "log_prob = agent.policy(batch.obs).log_prob(batch.action)",
-        "log_prob = batch.log_prob",
+        "clip_fraction(new.log_prob(batch.action), ",
+        "clip_fraction(batch.log_prob, ",
         "The clip fraction is always 0.",
     ),
     (
