@@ -280,10 +280,16 @@ def test_it_installs_again_after_a_change(installer, folder, changed):
 
 
 def test_tests_install_more_and_leave_the_rest_installed(installer):
-    installer.setup("requirements-dev.txt")
     installer.setup()
     installer.setup("requirements-dev.txt")
-    assert installer.piped == [("-r", "requirements-dev.txt"), ("-r", "requirements.txt")]
+    installer.setup()
+    assert installer.piped == [("-r", "requirements.txt"), ("-r", "requirements-dev.txt")]
+
+
+def test_what_tests_need_includes_what_a_learner_needs(installer):
+    installer.setup("requirements-dev.txt")
+    installer.setup()
+    assert installer.piped == [("-r", "requirements-dev.txt")]
 
 
 def test_another_python_or_a_moved_folder_counts_as_a_change(installer, monkeypatch):
