@@ -12,7 +12,7 @@ from nbformat import v4
 from PIL import Image
 
 from rlcourse.classroom import layout_faults, new_figure, show
-from rlcourse.classroom.figures import LINESTYLES, MARKERS, MIN_POINTS, PALETTE
+from rlcourse.classroom.figures import LINESTYLES, MARKERS, MIN_POINTS, PALETTE, paint
 
 ALT = "A straight line that rises from one to three."
 
@@ -72,7 +72,10 @@ def test_png_is_the_same_every_time_and_says_nothing_about_its_maker():
     one, other = (show(line_figure(), alt=ALT).png for _ in range(2))
     assert one == other
     image = Image.open(io.BytesIO(one))
-    assert image.size == (1440, 544) and image.mode == "RGB" and not image.info
+    assert image.size == (1440, 544) and image.mode == "P" and not image.info
+    drawn, stored = (np.asarray(pixels, float) for pixels in (paint(line_figure()), image.convert("RGB")))
+    assert np.abs(drawn - stored).max() <= 24 and np.sqrt(np.mean((drawn - stored) ** 2)) <= 1  # of 255: nothing one can see
+    assert (stored[0, 0] == 255).all()
     assert len(one) < 60_000
 
 
