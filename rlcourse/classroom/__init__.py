@@ -10,6 +10,7 @@ _HOME = {
     "PALETTE": "figures", "MARKERS": "figures", "LINESTYLES": "figures",
     "explore": "explorer", "three_settings": "explorer", "slider": "controls", "choice": "controls", "toggle": "controls",
     "compare": "checks", "within_standard_errors": "checks",
+    "check": "exercises", "progress": "exercises",
     "learning_curve": "curves", "LiveCurve": "live", "panel": "training_panel", "watch": "player",
 }  # fmt: skip
 __all__ = sorted(_HOME)

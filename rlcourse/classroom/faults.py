@@ -62,23 +62,27 @@ class Fault:
 
 
 @functools.cache
-def load_faulty(fault):
+def load_faulty(*faults):
     """A second copy of the package in which one line is changed; the first copy and the files stay as they are.
 
     Args:
-        fault: a Fault.
+        faults: a Fault; several, if what was wrong took several lines.
 
     Returns:
         The copy of the package: use `copy.train`, `copy.gae` … as you would use `rlcourse`. Objects of the two copies do
         not mix: a config of the copy goes to `train` of the copy.
 
     Raises:
-        ValueError: the old line does not occur exactly once.
+        ValueError: an old line does not occur exactly once, or two faults change the same module.
     """
-    fault.source()
+    for fault in faults:
+        fault.source()
+    if len({fault.module for fault in faults}) < len(faults):
+        raise ValueError(f"one fault per module, please: {[fault.name for fault in faults]} meet in one. Make them one fault.")
     alias = f"{PACKAGE}_with_fault_{next(_number)}"
-    sys.meta_path.insert(0, _Importer(fault, alias))
-    importlib.import_module(alias + fault.module.removeprefix(PACKAGE))
+    sys.meta_path.insert(0, _Importer(faults, alias))
+    for fault in faults:
+        importlib.import_module(alias + fault.module.removeprefix(PACKAGE))
     return sys.modules[alias]
 
 
@@ -87,14 +91,14 @@ def infect(fault):
     fault.source()
     for name in [name for name in sys.modules if name == PACKAGE or name.startswith(PACKAGE + ".")]:
         del sys.modules[name]
-    sys.meta_path.insert(0, _Importer(fault, PACKAGE))
+    sys.meta_path.insert(0, _Importer([fault], PACKAGE))
 
 
 class _Importer:
-    """Imports the files of the package under the name `alias`, with the fault in its module."""
+    """Imports the files of the package under the name `alias`, with each fault in its module."""
 
-    def __init__(self, fault, alias):
-        self.fault, self.alias = fault, alias
+    def __init__(self, faults, alias):
+        self.faults, self.alias = {fault.module: fault for fault in faults}, alias
 
     def find_spec(self, name, path=None, target=None):
         if name != self.alias and not name.startswith(self.alias + "."):
@@ -113,9 +117,9 @@ class _Importer:
     def exec_module(self, module):
         original = PACKAGE + module.__name__.removeprefix(self.alias)
         module.__file__ = file = module.__spec__.origin
-        if original == self.fault.module:
+        if fault := self.faults.get(original):
             # A file name of its own, so that tracebacks and inspect.getsource show the faulty line.
-            source, file = self.fault.source(), f"<{original} with fault: {self.fault.name}>"
+            source, file = fault.source(), f"<{original} with fault: {fault.name}>"
             linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
         else:
             source = Path(file).read_text(encoding="utf-8")

@@ -1,0 +1,189 @@
+"""Every solution, taken out of its notebook, passes its check; every wrong answer fails with a message of its own.
+
+Wrong answers: tests/classroom/wrong_answers/lesson_03.py holds WRONG = {"03.2": [(name, answer, part of the message), …]}. An
+answer is the source that a learner would write: the lines that replace the stub.
+"""
+
+import ast
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from rlcourse.classroom import exercises
+from rlcourse.classroom.exercises import NotAttempted, Wrong, array, check, close, explained, find, in_lesson, progress, run, word
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = {path.name[:2]: path for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))}
+LESSONS = [n for n in NOTEBOOKS if (Path(exercises.__file__).parent / f"lesson_{n}.py").exists()]
+ALL = [each for lesson in LESSONS for each in in_lesson(lesson)]
+
+
+def cells_of(lesson):
+    return [(cell["cell_type"], cell["metadata"].get("tags", []), "".join(cell["source"]))
+            for cell in json.loads(NOTEBOOKS[lesson].read_text(encoding="utf-8"))["cells"]]  # fmt: skip
+
+
+def parts_of(each):
+    """(text, code, solution) of an exercise: its markdown cells, its code cell, and the text of its solution cell."""
+    text, code, solution, inside = [], [], [], False
+    for kind, tags, source in cells_of(each.id[:2]):
+        if heading := re.search(r"^### Exercise (\d+)", source, re.M):
+            inside = int(heading[1]) == int(each.id[3:])
+        elif re.search(r"^##? ", source, re.M) and kind == "markdown":
+            inside = False
+        if inside:
+            (code if kind == "code" else solution if "solution" in tags else text).append(source)
+    return "\n".join(text), [source for source in code if f'check("{each.id}"' in source], "\n".join(solution)
+
+
+def answered(each, answer):
+    """Result of the exercise's own cell with `answer` in place of the stub. Nothing else of the notebook is run."""
+    (cell,) = parts_of(each)[1]
+    *before, last = ast.parse(cell).body
+    space = {}
+    exec(compile(ast.Module(before, []), f"<stub {each.id}>", "exec"), space)
+    exec(compile(answer, f"<answer {each.id}>", "exec"), space)
+    return eval(compile(ast.Expression(last.value), f"<check {each.id}>", "eval"), space)
+
+
+def solution_of(each):
+    blocks = re.findall(r"```python\n(.*?)```", parts_of(each)[2], re.S)
+    return "\n".join(blocks)
+
+
+def wrong_answers(lesson):
+    file = Path(__file__).parent / "wrong_answers" / f"lesson_{lesson}.py"
+    spec = importlib.util.spec_from_file_location(f"wrong_{lesson}", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.WRONG
+
+
+WRONG = {id: answers for lesson in LESSONS for id, answers in wrong_answers(lesson).items()}
+
+
+# ------------------------------------------------------------------------------------------------- all lessons
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_four_to_six_exercises_of_every_kind(lesson):
+    kinds = [each.kind for each in in_lesson(lesson)]
+    assert 4 <= len(kinds) <= 6 and set(kinds) == set(exercises.KINDS)
+
+
+@pytest.mark.parametrize("each", ALL, ids=lambda each: each.id)
+def test_notebook_announces_the_exercise_and_has_hint_check_and_solution(each):
+    text, code, solution = parts_of(each)
+    assert f"### Exercise {each.id[3:].lstrip('0')} · {each.title}\n\n*{each.label}*" in text
+    assert len(code) == 1, f"exactly one code cell must call check({each.id!r}, …)"
+    assert re.search(r"<details><summary>.*Hint", text) and "<details><summary><b>Solution" in solution
+    assert "<b>Solution" not in text, "the solution stands in a cell of its own, with the tag solution"
+
+
+@pytest.mark.parametrize("each", ALL, ids=lambda each: each.id)
+def test_untouched_stub_is_not_attempted_and_no_error(each):
+    result = answered(each, "")
+    assert result.ok is None and "Not attempted yet" in repr(result)
+
+
+@pytest.mark.parametrize("each", ALL, ids=lambda each: each.id)
+def test_solution_in_the_notebook_passes_its_check(each):
+    result = answered(each, solution_of(each))
+    assert result.ok is True, result
+
+
+@pytest.mark.parametrize("each", [e for e in ALL if e.kind != "explain"], ids=lambda each: each.id)
+def test_wrong_answers_fail_each_with_its_own_message(each):
+    answers = WRONG.get(each.id, [])
+    assert len(answers) >= {"implement": 3, "derive": 2, "predict": 1}[each.kind], f"too few wrong answers for {each.id}"
+    messages = []
+    for name, answer, part in answers:
+        result = answered(each, answer)
+        assert result.ok is False, f"{name}: {result}"
+        assert part in result.message, f"{name}: {result.message!r} does not say {part!r}"
+        messages.append(result.message)
+    assert len(set(messages)) == len(messages), "two wrong answers get the same message"
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_progress_counts(lesson, monkeypatch):
+    monkeypatch.setattr(exercises, "_RESULTS", {})
+    total = len(in_lesson(lesson))
+    assert f"0 of {total} exercises" in repr(progress(lesson))
+    first = in_lesson(lesson)[0]
+    assert f"1 of {total}" in answered(first, solution_of(first)).score
+    assert f"1 of {total}" in progress(lesson)._repr_html_() and first.title in repr(progress(lesson))
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_lesson_ends_its_exercises_with_the_overview(lesson):
+    assert any(kind == "code" and source.rstrip().endswith(f'progress("{lesson}")') for kind, _, source in cells_of(lesson))
+
+
+# ------------------------------------------------------------------------------------------------ the mechanism
+
+
+def test_unknown_exercise_names_those_that_exist():
+    with pytest.raises(KeyError, match="there are no exercises for lesson '99'"):
+        find("99.1")
+    with pytest.raises(KeyError, match="there is no exercise"):
+        find("nonsense")
+    with pytest.raises(KeyError, match="two digits"):
+        progress("3")
+
+
+def test_run_protects_its_arguments_and_names_the_line():
+    given = np.ones(3)
+
+    def spoils(x):
+        x[:] = 0
+        return x
+
+    run(spoils, given)
+    assert (given == 1).all()
+
+    def raises(x):
+        return x.nonsense
+
+    with pytest.raises(Wrong, match="AttributeError.*return x.nonsense"):
+        run(raises, given)
+    for stub in (lambda x: None, lambda x: ...):
+        with pytest.raises(NotAttempted):
+            run(stub, given)
+    with pytest.raises(Wrong, match="function itself"):
+        run(3.0)
+
+
+def test_array_tells_shapes_and_numbers_apart():
+    assert array("x", torch.ones(2, requires_grad=True), (2,)).dtype == float
+    with pytest.raises(Wrong, match="axis too many"):
+        array("the advantages", np.ones((3, 1)), (3,))
+    with pytest.raises(Wrong, match=r"Did \(N, 1\) meet"):
+        array("the advantages", np.ones((3, 3)), (3,))
+    with pytest.raises(Wrong, match="NaN"):
+        array("the advantages", [np.nan, 1], (2,))
+    with pytest.raises(Wrong, match="Expected numbers"):
+        array("the advantages", "abc")
+
+
+def test_word_explained_and_close():
+    assert word(" Early ", {"early": 1, "late": 2}) == 1
+    with pytest.raises(Wrong, match="'early', 'late'"):
+        word("never", {"early": 1, "late": 2})
+    with pytest.raises(Wrong, match="2 words"):
+        explained("too short", ["a point"])
+    assert "1. a point" in explained("word " * 30, ["a point"])
+    assert close([1, 2], [1, 2 + 1e-12]) and not close([1, 2], [1, 2.1]) and not close([1], [1, 1])
+
+
+@pytest.mark.parametrize("answer", [None, ..., "", " … ", "..."])
+def test_a_stub_of_any_kind_is_not_attempted(answer, monkeypatch):
+    judge = exercises.Exercise("00.9", "x", "explain", 1, 5, lambda answer: explained(answer, ["p"]))
+    monkeypatch.setitem(exercises._EXERCISES, "00.9", judge)
+    monkeypatch.setattr(exercises, "in_lesson", lambda lesson: [judge])
+    assert check("00.9", answer).ok is None
