@@ -15,7 +15,22 @@ import pytest
 import torch
 
 from rlcourse.classroom import exercises
-from rlcourse.classroom.exercises import NotAttempted, Wrong, array, check, close, explained, find, in_lesson, progress, run, word
+from rlcourse.classroom.exercises import (
+    NotAttempted,
+    Wrong,
+    array,
+    check,
+    close,
+    entries,
+    explained,
+    find,
+    in_lesson,
+    number,
+    progress,
+    recognise,
+    run,
+    word,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = {path.name[:2]: path for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))}
@@ -181,7 +196,18 @@ def test_word_explained_and_close():
     assert close([1, 2], [1, 2 + 1e-12]) and not close([1, 2], [1, 2.1]) and not close([1], [1, 1])
 
 
-@pytest.mark.parametrize("answer", [None, ..., "", " … ", "..."])
+def test_entries_and_recognise():
+    assert entries({"a": 1, "b": 2.5}, ("a", "b"), number) == {"a": 1.0, "b": 2.5}
+    with pytest.raises(Wrong, match="'a', 'b'"):
+        entries({"a": 1}, ("a", "b"), number)
+    with pytest.raises(Wrong, match="Expected numbers for a"):
+        entries({"a": "x"}, ("a",), number)
+    recognise([1.0, 2.0], {"reversed": [2.0, 1.0]})
+    with pytest.raises(Wrong, match="reversed"):
+        recognise([1.0, 2.0], {"doubled": [2.0, 4.0], "reversed": [1.0, 2.0]})
+
+
+@pytest.mark.parametrize("answer", [None, ..., "", " … ", "...", {"a": 1, "b": ...}, [1, None], (..., 2)])
 def test_a_stub_of_any_kind_is_not_attempted(answer, monkeypatch):
     judge = exercises.Exercise("00.9", "x", "explain", 1, 5, lambda answer: explained(answer, ["p"]))
     monkeypatch.setitem(exercises._EXERCISES, "00.9", judge)

@@ -109,7 +109,7 @@ def check(id, answer):
     """
     chosen = find(id)
     try:
-        if answer is None or answer is Ellipsis or (isinstance(answer, str) and not answer.strip(" .…")):
+        if _untouched(answer):
             raise NotAttempted
         ok, message = True, chosen.judge(answer)
     except NotAttempted:
@@ -119,6 +119,13 @@ def check(id, answer):
     _RESULTS[id] = result = Result(chosen, ok, message, "")
     result.score = _score(id[:2])
     return result
+
+
+def _untouched(answer):
+    """Whether dots of the stub are left, in a dictionary or a list too."""
+    if isinstance(answer, dict | list | tuple):
+        return any(map(_untouched, answer.values() if isinstance(answer, dict) else answer))
+    return answer is None or answer is Ellipsis or (isinstance(answer, str) and not answer.strip(" .…"))
 
 
 def find(id):
@@ -243,6 +250,20 @@ def word(answer, options):
     if key not in options:
         raise Wrong(f"Choose one of {', '.join(map(repr, options))}; this is {_shown(answer)}.")
     return options[key]
+
+
+def entries(answer, names, read):
+    """The learner's dictionary with exactly these names, each value read by read(name, value): `number`, for example."""
+    if not isinstance(answer, dict) or set(answer) != set(names):
+        raise Wrong(f"Keep the dictionary with its entries {', '.join(map(repr, names))} and fill in the values.")
+    return {name: read(name, answer[name]) for name in names}
+
+
+def recognise(got, mistakes):
+    """Raise Wrong with the message of the first mistake, {message: what it gives}, that explains what the learner's code gave."""
+    for message, value in mistakes.items():
+        if close(got, value):
+            raise Wrong(message)
 
 
 def explained(answer, points, *, words=25):
