@@ -207,7 +207,7 @@ def test_entries_and_recognise():
         recognise([1.0, 2.0], {"doubled": [2.0, 4.0], "reversed": [1.0, 2.0]})
 
 
-@pytest.mark.parametrize("answer", [None, ..., "", " … ", "...", {"a": 1, "b": ...}, [1, None], (..., 2)])
+@pytest.mark.parametrize("answer", [None, ..., "", " … ", "...", "\n...\n", {"a": 1, "b": ...}, [1, None], (..., 2)])
 def test_a_stub_of_any_kind_is_not_attempted(answer, monkeypatch):
     judge = exercises.Exercise("00.9", "x", "explain", 1, 5, lambda answer: explained(answer, ["p"]))
     monkeypatch.setitem(exercises._EXERCISES, "00.9", judge)

@@ -125,7 +125,7 @@ def _untouched(answer):
     """Whether dots of the stub are left, in a dictionary or a list too."""
     if isinstance(answer, dict | list | tuple):
         return any(map(_untouched, answer.values() if isinstance(answer, dict) else answer))
-    return answer is None or answer is Ellipsis or (isinstance(answer, str) and not answer.strip(" .…"))
+    return answer is None or answer is Ellipsis or (isinstance(answer, str) and not answer.strip(" .…\n"))
 
 
 def find(id):
