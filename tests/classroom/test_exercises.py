@@ -1,7 +1,8 @@
 """Every solution, taken out of its notebook, passes its check; every wrong answer fails with a message of its own.
 
 Wrong answers: tests/classroom/wrong_answers/lesson_03.py holds WRONG = {"03.2": [(name, answer, part of the message), …]}. An
-answer is the source that a learner would write: the lines that replace the stub.
+answer is the source that a learner would write: the lines that replace the stub. ALSO_RIGHT = {"03.2": [(name, answer), …]}, if
+there, holds answers that look different from the solution, and must pass.
 """
 
 import ast
@@ -71,15 +72,17 @@ def solution_of(each):
     return "\n".join(blocks)
 
 
-def wrong_answers(lesson):
+def answers_of(lesson):
     file = Path(__file__).parent / "wrong_answers" / f"lesson_{lesson}.py"
     spec = importlib.util.spec_from_file_location(f"wrong_{lesson}", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.WRONG
+    return module
 
 
-WRONG = {id: answers for lesson in LESSONS for id, answers in wrong_answers(lesson).items()}
+WRONG = {id: answers for lesson in LESSONS for id, answers in answers_of(lesson).WRONG.items()}
+ALSO_RIGHT = [(find(id), *one) for lesson in LESSONS for id, answers in getattr(answers_of(lesson), "ALSO_RIGHT", {}).items()
+              for one in answers]  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------- all lessons
@@ -123,6 +126,12 @@ def test_wrong_answers_fail_each_with_its_own_message(each):
         assert part in result.message, f"{name}: {result.message!r} does not say {part!r}"
         messages.append(result.message)
     assert len(set(messages)) == len(messages), "two wrong answers get the same message"
+
+
+@pytest.mark.parametrize(("each", "name", "answer"), ALSO_RIGHT, ids=lambda each: getattr(each, "id", ""))
+def test_other_right_answers_pass(each, name, answer):
+    result = answered(each, answer)
+    assert result.ok is True, f"{name}: {result}"
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
