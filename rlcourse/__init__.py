@@ -29,6 +29,7 @@ from rlcourse.equations.objectives import (
     value_loss,
 )
 from rlcourse.equations.trust_region import backtracking_line_search, conjugate_gradient, fisher_vector_product, kkt_step
+from rlcourse.experiments.diagnose import Hooks, Report, diagnose
 from rlcourse.worlds.lqr import LQR
 from rlcourse.worlds.make_env import make_env
 from rlcourse.worlds.tabular import TabularMDP, exact_policy_gradient, finite_difference_gradient
@@ -41,6 +42,7 @@ __all__ = [
     "clip_fraction",
     "clipped_surrogate_loss",
     "conjugate_gradient",
+    "diagnose",
     "DiagonalGaussian",
     "discounted_returns",
     "evaluate",
@@ -49,6 +51,7 @@ __all__ = [
     "finite_difference_gradient",
     "fisher_vector_product",
     "gae",
+    "Hooks",
     "iterate",
     "kkt_step",
     "kl_estimates",
@@ -62,6 +65,7 @@ __all__ = [
     "PenaltyPPO",
     "PPO",
     "recommended",
+    "Report",
     "SquashedGaussian",
     "surrogate_objective",
     "TabularMDP",
