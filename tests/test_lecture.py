@@ -156,7 +156,7 @@ def test_only_links_into_the_web_stay_links(deck):
 def test_formulas_are_drawings_that_say_what_they_are(handout):
     formulas = handout.find_all("svg", class_="math")
     assert [formula["aria-label"] for formula in formulas] == ["x^2 < 1.25", r"\sum_t x_t = 1"]
-    assert formulas[1].parent["class"] == ["formula"] and formulas[1].parent.parent.name == "body"
+    assert formulas[1].parent["class"] == ["formula"] and formulas[1].parent.parent.name == "main"
     glyphs = {symbol["id"] for symbol in handout.find(id="glyphs").find_all("symbol")}
     used = {use["href"][1:] for formula in formulas for use in formula.find_all("use")}
     assert used and used == glyphs  # each once, for the whole page

@@ -203,7 +203,8 @@ def add_text(found, node, name, slides):
             found.append(Section(f"{name}-answer", 3, html.escape(answer), found[-1].part, interrupted=found[-1]))
             found[-1].blocks += body
         else:
-            found[-1].blocks += [f"<h4>{html.escape(answer)}</h4>", *body]
+            heading = f"h{found[-1].level + 1}"
+            found[-1].blocks += [f'<{heading} class="answer">{html.escape(answer)}</{heading}>', *body]
     else:
         resume(found, name)
         found[-1].blocks.append(str(node))
@@ -328,7 +329,7 @@ def slides(path, out=OUT, with_notes=True):
 def handout(path, out=OUT, all_code=False, browser=None):
     """Write the hand-out of a lesson, and a PDF of it where there is a browser; the paths."""
     found = sections(path, slides=False, all_code=all_code)
-    parts = [f"<h{s.level}>{s.title}</h{s.level}>\n" + "\n".join(s.blocks) for s in found]
+    parts = ["<main>", *(f"<h{s.level}>{s.title}</h{s.level}>\n" + "\n".join(s.blocks) for s in found), "</main>"]
     css = (ASSETS / "handout.css").read_text(encoding="utf-8") + code_css("handout")
     target = write(out / f"{path.stem}.handout.html", page(f"{text_of(found[0].title)}: hand-out", css, "\n".join(parts)))
     pdf = target.with_suffix(".pdf")

@@ -193,6 +193,17 @@ def images_without_alt(text):
 
 
 @rule
+def tables_have_headings(lesson):
+    """Every column of a table has one, for those who hear the table."""
+    findings = []
+    for cell in lesson.prose:
+        for head in re.findall(r"^(\|.*\|)[ \t]*\n\|(?:[ \t]*:?-+:?[ \t]*\|)+[ \t]*$", cell.source, re.M):
+            if re.search(r"(?<!\\)\|\s*\|", head):
+                findings.append(f"{cell.name}: the table {head} has a column without a heading")
+    return findings
+
+
+@rule
 def links_exist(lesson):
     """Links to files and headings lead somewhere, from notebooks/ and from the learner's folder beside it."""
     folder = lesson.path.parent

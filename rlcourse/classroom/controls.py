@@ -78,7 +78,8 @@ class Slider:
             kind, ends = widgets.FloatLogSlider, {"min": log10(self.low), "max": log10(self.high), "base": 10}
         flexible = widgets.Layout(width="auto", flex="1 1 auto")
         bar = kind(value=self.value, step=self.step, readout=False, tooltip=self.label, layout=flexible, **ends)
-        box = number(value=self.value, min=self.low, max=self.high, step=None if self.log else self.step, tooltip=self.label,
+        box = number(value=self.value, min=self.low, max=self.high, step=None if self.log else self.step,
+                     tooltip=f"{self.label}, from {self.text(self.low)} to {self.text(self.high)}",
                      description=self.label, style={"description_width": label_width},
                      layout=widgets.Layout(width=f"calc({label_width} + 7em)", flex="0 0 auto"))  # fmt: skip
         bar.observe(lambda change: setattr(box, "value", self.tidy(change.new)), "value")

@@ -1,19 +1,24 @@
-"""Milliseconds from key press to changed picture, for every widget of a notebook.
+"""Milliseconds from key press to changed picture, for every slider of every widget; blank frames, jumps, and memory.
 
-    python tests/browser/latency.py notebooks/01_policy_gradient_theorem.ipynb [presses]
+    python tests/browser/latency.py               all lessons
+    python tests/browser/latency.py 01 05         these
+    python tests/browser/latency.py 01 --presses 120 --moves 1000
 
 A press is one arrow key on a focused slider, 60 by default, there and back, so that half of the positions were seen
 before. The picture counts as changed in the first animation frame that has the new one; then there is a pause of 60 ms.
-A frame without a picture is blank; a jump is a move of anything below the widget, in pixels.
+A frame without a picture is blank; a jump is a move of anything below the widget, in pixels. Memory: what kernel and page
+have gained from move 100 to move 500 of a widget, in MB (a cache of pictures fills up at the beginning).
 """
 
+import argparse
+import itertools
 import statistics
 import sys
 import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from lab import chromium, jupyterlab  # noqa: E402
+from lab import ROOT, chromium, jupyterlab  # noqa: E402
 
 WATCH = """box => {
     const watch = window.watch = {start: 0, changes: [], blank: 0, jumps: 0};
@@ -59,27 +64,59 @@ def at_end(slider, key="ArrowRight"):
     return float(slider.get_attribute("aria-valuenow")) == float(slider.get_attribute(end))
 
 
+def percentile(times, share):
+    return sorted(times)[int(share * (len(times) - 1))]
+
+
 def row(times):
-    ordered = sorted(times)
-    return (
-        f"median {statistics.median(ordered):3.0f}  p95 {ordered[int(0.95 * (len(ordered) - 1))]:3.0f}  max {ordered[-1]:3.0f} ms"
-    )
+    return f"median {statistics.median(times):3.0f}  p95 {percentile(times, 0.95):3.0f}  max {max(times):3.0f} ms"
 
 
-def main(notebook, presses=60):
-    sys.path.insert(0, str(Path(__file__).parents[2]))
-    from conftest import find_browser
+KERNEL_MB = "import gc, os, psutil; gc.collect(); print(psutil.Process(os.getpid()).memory_info().rss / 1e6)"
+PAGE_MB = "() => performance.memory.usedJSHeapSize / 1e6"
 
-    notebook = Path(notebook).resolve()
-    with tempfile.TemporaryDirectory() as folder, jupyterlab(folder, notebook.parent) as lab, chromium(find_browser()) as browser:
-        with lab.open(browser, notebook.name) as lesson:
-            lesson.run_all()
-            for box in lesson.explorers():
-                for slider in box.locator("[role=slider]").all():
-                    seen = measure(lesson.page, box, slider, int(presses))
-                    name = f"{box.get_attribute('aria-label')}, {slider.get_attribute('aria-label')}"
-                    print(f"{name:60.60} {row(seen['changes'])}  blank {seen['blank']}  jump {seen['jumps']} px", flush=True)
+
+def memory_gained(lesson, sliders, moves, early=100):
+    """MB that kernel and page have gained between move `early` and move `moves`, the moves shared by the widget's sliders."""
+    before, keys = None, itertools.cycle(["ArrowRight"] * 7 + ["ArrowLeft"] * 7)
+    for move in range(moves + 1):
+        if move in (early, moves):
+            lesson.page.wait_for_timeout(1500)
+            now = float(lesson.ask_kernel(KERNEL_MB)), lesson.page.evaluate(PAGE_MB)
+            gained, before = before and [b - a for a, b in zip(before, now, strict=True)], now
+        if move % 14 == 0:
+            sliders[move // 14 % len(sliders)].focus()
+        lesson.page.keyboard.press(next(keys))
+        lesson.page.wait_for_timeout(25)
+    return gained
+
+
+def main(arguments=None):
+    sys.path.insert(0, str(ROOT))
+    from tools.browser import find_browser
+    from tools.refresh import find
+
+    parser = argparse.ArgumentParser(description="Latency and memory of the widgets.")
+    parser.add_argument("lessons", nargs="*", help="numbers of lessons or paths of notebooks; all lessons if none is given")
+    parser.add_argument("--presses", type=int, default=60, help="per slider (60)")
+    parser.add_argument("--moves", type=int, default=0, help="per widget, for its memory, above 100 (0: not measured)")
+    args = parser.parse_args(arguments)
+    print("| lesson | widget, slider | median ms | p95 ms | blank frames | jump px | kernel MB | page MB |\n" + "|---" * 8 + "|")
+    with tempfile.TemporaryDirectory() as folder, jupyterlab(folder, ROOT) as lab, chromium(find_browser()) as browser:
+        for path in find(args.lessons):
+            with lab.open(browser, f"notebooks/{path.name}") as lesson:
+                lesson.run_all()
+                for box in lesson.explorers():
+                    sliders = box.locator("[role=slider]").all()
+                    lines = [(slider, measure(lesson.page, box, slider, args.presses)) for slider in sliders]
+                    gained = [f"{mb:+.1f}" for mb in memory_gained(lesson, sliders, args.moves)] if args.moves else ["", ""]
+                    for slider, seen in lines:
+                        name = f"{box.get_attribute('aria-label')}, {slider.get_attribute('aria-label')}"
+                        median, p95 = statistics.median(seen["changes"]), percentile(seen["changes"], 0.95)
+                        cells = (path.name[:2], name, f"{median:.0f}", f"{p95:.0f}", seen["blank"], seen["jumps"], *gained)
+                        print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+                        gained = ["", ""]
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from audit import audit
 
 from tools import lecture
 
@@ -78,6 +79,7 @@ def test_a_deck_works_offline_and_every_slide_can_be_read(open_deck, tmp_path, p
     assert len(set(seen)) == number > 20
     assert page.url.endswith("#" + seen[-1])  # the last key changed nothing
     assert faults == {}, faults
+    assert audit(page) == []
     assert trouble == []
 
 
@@ -134,6 +136,7 @@ def test_a_handout_fits_its_pages_and_becomes_a_pdf(open_deck, browser_path, tmp
     html, pdf = lecture.handout(LESSONS[0], tmp_path, browser=browser_path)
     page, trouble = open_deck(html, ready="#glyphs")
     page.set_viewport_size({"width": 665, "height": 900})  # what is left of an A4 page
+    assert audit(page) == []
     page.emulate_media(media="print")
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 665
     assert trouble == []

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from audit import audit_lesson
 from latency import measure, row
 from nbformat import v4
 
@@ -125,6 +126,8 @@ def test_lesson(lab, browser, shots, name):
             assert wide <= 1, f"widget {number} is {wide} px wider than the page"
             lesson.page.screenshot(path=shots / f"{name[:2]}-widget-{number}.png")
         no_trouble(lesson)
+        findings = [finding for finding in audit_lesson(lesson) if finding["impact"] in ("critical", "serious")]
+        assert findings == [], "axe-core: see tests/browser/audit.py"
     print(f"screenshots: {shots}")
 
 
