@@ -73,32 +73,34 @@ def load_faulty(*faults):
         not mix: a config of the copy goes to `train` of the copy.
 
     Raises:
-        ValueError: an old line does not occur exactly once, or two faults change the same module.
+        ValueError: an old line does not occur exactly once.
     """
-    for fault in faults:
-        fault.source()
-    if len({fault.module for fault in faults}) < len(faults):
-        raise ValueError(f"one fault per module, please: {[fault.name for fault in faults]} meet in one. Make them one fault.")
     alias = f"{PACKAGE}_with_fault_{next(_number)}"
-    sys.meta_path.insert(0, _Importer(faults, alias))
-    for fault in faults:
-        importlib.import_module(alias + fault.module.removeprefix(PACKAGE))
+    sys.meta_path.insert(0, importer := _Importer(faults, alias))
+    for module in importer.sources:
+        importlib.import_module(alias + module.removeprefix(PACKAGE))
     return sys.modules[alias]
 
 
 def infect(fault):
     """Let every later `import rlcourse` of this process meet the fault. Used by test processes; there is no way back."""
-    fault.source()
+    importer = _Importer([fault], PACKAGE)
     for name in [name for name in sys.modules if name == PACKAGE or name.startswith(PACKAGE + ".")]:
         del sys.modules[name]
-    sys.meta_path.insert(0, _Importer([fault], PACKAGE))
+    sys.meta_path.insert(0, importer)
 
 
 class _Importer:
     """Imports the files of the package under the name `alias`, with each fault in its module."""
 
     def __init__(self, faults, alias):
-        self.faults, self.alias = {fault.module: fault for fault in faults}, alias
+        self.alias, self.sources, self.names = alias, {}, {}
+        for fault in faults:
+            source = fault.source()
+            if earlier := self.sources.get(fault.module):
+                source = earlier.replace(fault.old, fault.new)
+            self.sources[fault.module] = source
+            self.names.setdefault(fault.module, []).append(fault.name)
 
     def find_spec(self, name, path=None, target=None):
         if name != self.alias and not name.startswith(self.alias + "."):
@@ -117,9 +119,9 @@ class _Importer:
     def exec_module(self, module):
         original = PACKAGE + module.__name__.removeprefix(self.alias)
         module.__file__ = file = module.__spec__.origin
-        if fault := self.faults.get(original):
+        if original in self.sources:
             # A file name of its own, so that tracebacks and inspect.getsource show the faulty line.
-            source, file = fault.source(), f"<{original} with fault: {fault.name}>"
+            source, file = self.sources[original], f"<{original} with fault: {', '.join(self.names[original])}>"
             linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
         else:
             source = Path(file).read_text(encoding="utf-8")

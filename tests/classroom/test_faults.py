@@ -8,6 +8,7 @@ import traceback
 from pathlib import Path
 
 import pytest
+import torch
 
 import rlcourse
 from rlcourse.classroom.faults import Fault, load_faulty
@@ -74,6 +75,15 @@ def test_the_same_fault_gives_the_same_copy_and_another_fault_another():
     assert load_faulty(SIGN) is load_faulty(SIGN) is not load_faulty(other)
     assert load_faulty(other).gae(*EXAMPLE)[1].tolist() == [0.0]
     assert load_faulty(SIGN).gae(*EXAMPLE)[0].tolist() == [3.0]
+
+
+def test_several_faults_make_one_copy_in_one_module_or_in_two():
+    target = Fault("target", SIGN.module, "value_targets = advantages + v", "value_targets = advantages + r", "It chases itself.")
+    loss = Fault("loss", "rlcourse.equations.objectives", "return -(log_prob * adv", "return (log_prob * adv", "It falls.")
+    sick = load_faulty(SIGN, target, loss)
+    assert [array.tolist() for array in sick.gae(*EXAMPLE)] == [[3.0], [4.0]]
+    assert sick.policy_gradient_loss(torch.ones(1), torch.ones(1)) == 1
+    assert load_faulty(SIGN).gae(*EXAMPLE)[1].tolist() == [5.0]
 
 
 def test_nothing_on_disk_changes():
