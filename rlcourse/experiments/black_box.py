@@ -27,7 +27,7 @@ class Learner:
     Args:
         train: function (env_fn, seed, steps) → act, where act(obs) is an action for one observation.
         gamma: the discount that it trains with, or None if unknown.
-        seeds, steps: train each probe with these seeds for so many steps, and three times as long before it is called undecided.
+        seeds, steps: train each probe with these seeds for so many steps, and for three times as many if that does not do.
         value: function (act, obs) → V(obs) for one observation, or None.
     """
 
@@ -37,6 +37,7 @@ class Learner:
     steps: int
     value: Callable | None = None
     valued: bool | None = None  # whether its policies show values; None before the first one was trained
+    retries: int = 3  # how many more probes may be trained for longer without success
 
     def policies(self, make, seeds, steps):
         """One trained act for each seed. `train.many(env_fn, seeds, steps)` is used where there is one."""
@@ -73,7 +74,7 @@ class Learner:
             return function(*args, **kwargs)
         except Exception as error:  # noqa: BLE001, any error of the learner's is a finding
             text = str(error).strip().split("\n")[0][:200]
-            raise Refusal(f"{name} raised {type(error).__name__}: {text}") from error
+            raise Refusal(f"{name} raised {type(error).__name__}: {text}", {}) from error
 
     def actions(self, act, obs, count=40):
         """`count` actions for one observation, as an array (count,): the first number of a Box action, clipped to −1 … 1."""
@@ -131,7 +132,7 @@ def the_probes(gamma):
 
 
 def examine_probe(learner, probe, continuous):
-    """Findings of one probe; a program that is undecided is trained three times as long before that counts."""
+    """Findings of one probe; before they count, the program is trained afresh for three times as many steps."""
     for longer in (1, 3):
         if probe.values_only and learner.valued is False:
             raise NoCritic
@@ -141,8 +142,9 @@ def examine_probe(learner, probe, continuous):
         if probe.values_only and not learner.valued:
             raise NoCritic
         findings = [*_values(learner, acts, probe, env), *_choices(learner, acts, probe, env)]
-        if not findings:
-            break
+        if not findings or learner.retries == 0:
+            return findings
+    learner.retries -= 1
     return findings
 
 

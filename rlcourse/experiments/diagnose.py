@@ -19,7 +19,7 @@ from rlcourse.experiments.examination import HINT, Ask, Examination, Refusal
 from rlcourse.experiments.suspects import SUSPECTS
 from rlcourse.experiments.white_box import Hooks
 
-WIDTH = 110
+WIDTH, LEFT_OUT = 110, "left out by only="
 
 
 @dataclass
@@ -40,7 +40,8 @@ class Report:
 
     Attributes:
         suspects: list of Accused, the most suspect first. passed: names of the examinations passed.
-        failed: dict name → evidence. not_examined: dict name → why.
+        failed: dict name → evidence. not_examined: dict name → why. errors: list of failures that point to nobody, such as an
+            exception in one of your functions.
         ok: nothing failed. (With little examined that says little.)
     """
 
@@ -48,6 +49,7 @@ class Report:
     passed: list = field(default_factory=list)
     failed: dict = field(default_factory=dict)
     not_examined: dict = field(default_factory=dict)
+    errors: list = field(default_factory=list)
 
     @property
     def ok(self):
@@ -68,11 +70,17 @@ class Report:
             for evidence in accused.evidence[:2]:
                 lines += _wrapped(f"   found: {evidence}", "          ", "")
             lines += [*_wrapped(f"   to confirm: {accused.confirm}", "          ", ""), ""]
+        for error in self.errors[:4]:
+            lines += [*_wrapped(f"Stopped: {error}", "  ", ""), ""]
+        if len(self.errors) > 4:
+            lines += [f"… and {len(self.errors) - 4} more; see report.errors.", ""]
         if len(self.suspects) > 3:
             rest = ", ".join(f"{accused.key} ({accused.weight:g})" for accused in self.suspects[3:])
             lines += [*_wrapped(f"Less likely: {rest}.", "  ", ""), ""]
-        if self.not_examined:
-            lines += _wrapped(f"Not examined: {', '.join(self.not_examined)}.", "  ", "")
+        for why in dict.fromkeys(self.not_examined.values()):
+            names = [name for name, reason in self.not_examined.items() if reason == why]
+            few = ", ".join(names) if why != LEFT_OUT else f"{len(names)} examinations"
+            lines += _wrapped(f"Not examined ({why}): {few}.", "  ", "")
         return "\n".join(lines).rstrip()
 
     __repr__ = __str__
@@ -97,7 +105,8 @@ def diagnose(
         steps: of the environment for each training. A probe that is not learned is tried once more with three times as many.
         actions: "discrete", "box" or "both": what your train can handle. Default: "discrete"; an algorithm of ours: "both".
         value: function (act, obs) → V(obs), the critic's value. Without it, or `act.value(obs)`, the critic is not examined.
-        only: names of examinations (or hooks) to do, all others are left out; report.passed shows the names.
+        only: names of examinations or hooks to do, all others are left out (report.passed shows the names); "training" stands for
+            all that train, "functions" for all that do not.
         progress: show a progress bar.
 
     Returns:
@@ -111,10 +120,11 @@ def diagnose(
     given = (hooks or Hooks()).given()
     if own is not None:
         given, gamma = own.hooks().given() | given, 0.8
-    tasks, absent = _white_tasks(given, own)
+    actions = actions or ("both" if own else "discrete")
+    tasks, absent = _white_tasks(given, own, actions)
     if agent is not None:
         learner = black_box.Learner(own or agent, gamma, tuple(seeds), steps, value)
-        more, without = _black_tasks(learner, actions or ("both" if own else "discrete"))
+        more, without = _black_tasks(learner, actions)
         tasks, absent = tasks + more, absent | without
     else:
         absent["training on probe environments"] = "no train function was given"
@@ -145,9 +155,11 @@ def _check(agent, own, hooks, gamma, seeds, steps, actions, value, only):
 # A task is an Examination with what it asks, closed over: (name, suspects if it refuses, function () → findings).
 
 
-def _white_tasks(given, own):
+def _white_tasks(given, own, actions):
     """Examinations of functions; and what is absent, name → why."""
-    functions, examinations = dict(given), [*white_box.EXAMINATIONS, *rollouts.EXAMINATIONS]
+    other = {"discrete": "Box", "box": "Discrete", "both": "neither"}[actions]
+    functions, data = dict(given), [one for one in rollouts.EXAMINATIONS if not one.name.endswith(f"({other})")]
+    examinations = [*white_box.EXAMINATIONS, *data]
     if own is not None:
         functions |= own.functions()
         examinations += own_agents.EXAMINATIONS
@@ -186,11 +198,12 @@ def _selected(tasks, absent, only):
     if only is None:
         return tasks
     only = list(only)
-    names = {one.name for one, _ in tasks} | {need for one, _ in tasks for need in one.needs}
+    names = {"training", "functions"} | {one.name for one, _ in tasks} | {need for one, _ in tasks for need in one.needs}
     if unknown := [name for name in only if name not in names]:
         raise ValueError(f"only = {only!r}: {unknown[0]!r} is no examination that can be done; these can: {sorted(names)}.")
-    chosen = [task for task in tasks if task[0].name in only or set(task[0].needs) & set(only)]
-    absent |= {one.name: "left out by only=" for one, _ in tasks if one not in [c for c, _ in chosen]}
+    group = lambda one: "training" if one.run is None else "functions"  # noqa: E731
+    chosen = [task for task in tasks if {task[0].name, group(task[0]), *task[0].needs} & set(only)]
+    absent |= {one.name: LEFT_OUT for one, _ in tasks if one not in [c for c, _ in chosen]}
     return chosen
 
 
@@ -205,6 +218,8 @@ def _examined(tasks, absent, progress):
         else:
             report.passed.append(one.name)
         for weights, evidence in findings or []:
+            if not weights:
+                report.errors.append(f"{one.name}: {evidence}")
             for key, weight in weights.items():
                 charges[key].append((weight, f"{one.name}: {evidence}"))
     order = list(SUSPECTS)
@@ -225,7 +240,8 @@ def _findings(one, run):
     except black_box.NoCritic:
         return None
     except Refusal as refusal:
-        findings.append((refusal.weights or {key: HINT for key in one.suspects}, str(refusal)))
+        weights = {key: HINT for key in one.suspects} if refusal.weights is None else refusal.weights
+        findings.append((weights, str(refusal)))
     except Exception as error:  # noqa: BLE001, an answer that is no answer at all
         text = f"an answer could not be read ({type(error).__name__}: {error})"
         findings.append(({key: HINT for key in one.suspects}, text))

@@ -34,7 +34,10 @@ def listed(module_globals):
 
 
 class Refusal(Exception):
-    """A learner's function raised an error, or returned what is no answer; `weights` is for what that tells."""
+    """A learner's function raised an error, or returned what is no answer.
+
+    weights: what that tells; {}: nothing, None: the suspects of the examination are hinted at.
+    """
 
     def __init__(self, evidence, weights=None):
         super().__init__(evidence)
@@ -57,7 +60,7 @@ class Ask:
             return self.functions[name](*args, **kwargs)
         except Exception as error:  # noqa: BLE001, any error of the learner's is a finding
             text = str(error).strip().split("\n")[0][:200]
-            raise Refusal(f"{name} raised {type(error).__name__}: {text}") from error
+            raise Refusal(f"{name} raised {type(error).__name__}: {text}", {}) from error
 
     def array(self, name, *args, shape, **kwargs):
         """The answer as a float64 array of that shape, finite."""
@@ -83,6 +86,12 @@ class Ask:
         if not torch.isfinite(slope).all():
             raise Refusal(f"the gradient of {name} is not finite: {show(slope)}")
         return loss.item(), slope.numpy().astype(float)
+
+
+def blame(keys, otherwise):
+    """Weights for the suspects whose mistakes give exactly the numbers found (they share EXACT); without any, `otherwise`."""
+    keys = list(dict.fromkeys(keys))
+    return {key: EXACT / len(keys) for key in keys} or otherwise
 
 
 def as_array(name, answer, shape):

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rlcourse.experiments.examination import EXACT, HINT, LIKELY, Refusal, examination, listed, same, show
+from rlcourse.experiments.examination import EXACT, HINT, LIKELY, Refusal, blame, examination, listed, same, show
 from rlcourse.experiments.white_box import Hooks, advantages_by_sums, estimates_match, tensor
 from rlcourse.worlds import probes
 
@@ -103,7 +103,7 @@ class OwnAgent:
 
     def functions(self):
         """What the examinations of this module ask, by name."""
-        names = ["slopes", "saved", "seen", "sampled", "objective", "log_ratios", "fisher"]
+        names = ["slopes", "saved", "seen", "sampled", "objective", "log_ratios", "fisher", "starts", "solve"]
         exactly = type(self.algorithm).__name__ if type(self.algorithm).__module__.startswith(f"{self.root}.agents.") else ""
         names += ["trust_region_step"] * (exactly == "TRPO") + ["first_steps"] * (exactly in ("VPG", "A2C", "PPO"))
         facts = {"normalizes": lambda: getattr(self.algorithm, "normalize", True) not in (False, "never")}
@@ -221,6 +221,15 @@ class OwnAgent:
 
     def log_ratios(self, which, log_prob, old_log_prob):
         return self.module("equations.objectives").kl_estimates(log_prob, old_log_prob)[which]
+
+    def starts(self, seed):
+        """First observations of the batched twin of CartPole: of one environment for each seed of a list, or of three."""
+        num_envs = len(seed) if isinstance(seed, list) else 3
+        return self.module("worlds.make_env").make_env("CartPole-v1", num_envs, seed=seed).reset()
+
+    def solve(self, diagonal, b):
+        """A solution by conjugate gradient to ten digits."""
+        return self.module("equations.trust_region").conjugate_gradient(lambda v: diagonal * v, b, max_iters=100, rel_tol=1e-10).x
 
     def fisher(self, case, v, damping):
         """The product with the policy's Fisher matrix as `agents.runs` computes it."""
@@ -375,7 +384,9 @@ def policy_gradient_of_an_update(ask):
         expected = case.policy_slope(weight, x, case.entropy_coef)
         if not alike(got, expected):
             keys = [key for key, known in _mistaken_slopes(case, scale, x) if alike(got, known)]
-            weights = {keys[0]: EXACT} if keys else {"ratio": HINT, "advantage_gradient": HINT, "action_sum": HINT}
+            weights = blame(keys, {"ratio": HINT, "advantage_gradient": HINT, "action_sum": HINT})
+            if alike(got, case.policy_slope(0 * weight, x, case.entropy_coef)):  # the entropy bonus alone
+                weights = {"no_gradient": 2 * LIKELY, "old_log_prob_gradient": 2 * LIKELY}
             text = f"gradient of the policy's loss in the first step {in_words(case, got, expected)}"
             yield weights, text + (", exactly what this fault gives" if keys else "")
             return
@@ -390,7 +401,6 @@ def _mistaken_slopes(case, scale, x):
     yield "policy_sign", -entropy - surrogate
     yield "entropy_sign", surrogate - entropy
     yield "entropy_sign", surrogate
-    yield "old_log_prob_gradient", entropy
     for key, wrong in case.mistaken_advantages():
         yield key, case.policy_slope(scale(wrong).ravel(), x, case.entropy_coef)
     for other in (advantages, normalised(advantages), advantages - advantages.mean()):
@@ -417,8 +427,8 @@ def critic_gradient_of_an_update(ask):
         keys = [key for key, target in wrong if alike(got, factor * case.critic_slope(target.ravel(), before))]
         keys += ["critic"] if alike(got, 0 * got) or alike(got, -expected) else []
         in_proportion = alike(got / (np.linalg.norm(got) or 1), expected / np.linalg.norm(expected))
-        weights = {keys[0]: EXACT} if keys else {"critic": HINT if in_proportion else LIKELY}
-        yield weights, f"gradient of the critic's loss {in_words(case, got, expected)}"
+        otherwise = {"critic": HINT if in_proportion else LIKELY}
+        yield blame(keys, otherwise), f"gradient of the critic's loss {in_words(case, got, expected)}"
 
 
 @examination("one update: the second step", "first_steps", suspects=("ratio", "clip", "old_log_prob_gradient"))
@@ -436,8 +446,8 @@ def second_step_of_an_update(ask):
         known = [("old_log_prob_gradient", at()), ("old_log_prob_gradient", at(old=case.policy_at(x)[0])), ("clip", at(old=old))]
         known += [("clip", at(old=old, clip=0.2, kind=kind)) for kind in ("max", "clip")]
         keys = [key for key, wrong in known if alike(got, wrong)]
-        weights = {keys[0]: EXACT} if keys else {"clip": HINT, "ratio": HINT}
-        yield weights, f"gradient of the policy's loss in the second step on the same data {in_words(case, got, expected)}"
+        text = f"gradient of the policy's loss in the second step on the same data {in_words(case, got, expected)}"
+        yield blame(keys, {"clip": HINT, "ratio": HINT}), text
 
 
 @examination("one update: the step goes downhill", "first_steps", suspects=("policy_sign",))
@@ -467,15 +477,15 @@ def gradients_by_differences(ask):
 
 @examination("trust region: one update", "trust_region_step", suspects=("line_search", "fisher", "conjugate_gradient"))
 def trust_region_update(ask):
-    case, damping = Case(DISCRETE), 0.1
+    case = Case(DISCRETE)
     region = _Region(case, normalised(case.advantages()).ravel())
-    for max_kl, tries in region.telling_limits(damping):
+    for max_kl, damping, tries in region.telling_limits():
         got = ask("trust_region_step", case, max_kl=max_kl, cg_damping=damping, backtrack_coeff=0.5, max_backtracks=tries)
         start = case.parameters[: case.num_policy]
         change, expected = got - start, region.step(max_kl, damping, tries)
         if not same(change, expected, 1e-3):
             keys = [key for key, wrong in region.mistaken_steps(max_kl, damping, tries) if same(change, wrong, 1e-3)]
-            weights = {keys[0]: EXACT} if keys else {"line_search": HINT, "fisher": HINT, "conjugate_gradient": HINT}
+            weights = blame(keys, {"line_search": HINT, "fisher": HINT, "conjugate_gradient": HINT})
             kl = case.kl(case.parameters, np.concatenate([got, case.parameters[case.num_policy :]]))
             text = f"max_kl = {max_kl:.3g}, {tries} lengths tried: expected a change of norm {np.linalg.norm(expected):.4g}"
             yield weights, f"{text}, got {np.linalg.norm(change):.4g} with KL(old ‖ new) = {kl:.3g}"
@@ -512,12 +522,12 @@ class _Region:
                 return fraction * full
         return 0 * full
 
-    def telling_limits(self, damping):
-        """(max_kl, tries): the whole step taken; KL and reverse KL disagree; one try only, refused."""
+    def telling_limits(self, damping=1e-3):
+        """(max_kl, damping, tries): the whole step taken; KL and reverse KL disagree; one try only, refused."""
         limits = [0.01 * 1.25**k for k in range(30)]
         differ = [d for d in limits if not same(self.step(d, damping, 10), self.step(d, damping, 10, reverse=True))]
         refused = [d for d in limits if not self.step(d, damping, 1).any()]
-        return [(0.01, 10), *[(d, 10) for d in differ[:1]], *[(d, 1) for d in refused[:1]]]
+        return [(0.01, 0.1, 10), *[(d, damping, 10) for d in differ[:1]], *[(d, damping, 1) for d in refused[:1]]]
 
     def mistaken_steps(self, max_kl, damping, tries):
         full = self.full(max_kl, damping)
@@ -551,6 +561,27 @@ def fisher_of_the_runs(ask):
     got = ask.array("fisher", case, v, 0.0, shape=v.shape)
     if not same(got, expected):
         yield {"fisher": EXACT}, f"F v in the direction of log σ = [1, 2]: expected [2, 4], got {show(got[-2:])}"
+
+
+@examination("conjugate gradient: ten digits", "solve", suspects=("conjugate_gradient",))
+def conjugate_gradient_to_ten_digits(ask):
+    diagonal, b = np.linspace(1, 30, 30), np.ones(30)
+    residual = ask.array("solve", tensor(diagonal), tensor(b), shape=(30,)) * diagonal - b
+    if (size := np.linalg.norm(residual) / np.linalg.norm(b)) > 1e-8:
+        text = f"F = diag(1 … 30), g = ones, rel_tol = 1e-10: a relative residual of {size:.2g} is left"
+        yield {"conjugate_gradient": 2 * LIKELY}, text
+
+
+@examination("start states of the batched twin", "starts", suspects=("seeding",))
+def start_states_differ(ask):
+    rows = np.concatenate([ask.array("starts", seed, shape=(3, 4)) for seed in (0, 1)])
+    again = ask.array("starts", 0, shape=(3, 4))
+    if (different := len(np.unique(rows, axis=0))) < 6:
+        yield {"seeding": EXACT}, f"CartPole, seeds 0 and 1, three environments each: only {different} different starts"
+    if not np.array_equal(rows[:3], again):
+        yield {"seeding": EXACT}, "CartPole, seed 0 twice: the start states differ"
+    if not np.array_equal(ask.array("starts", [5, 6], shape=(2, 4))[1], ask.array("starts", [6], shape=(1, 4))[0]):
+        yield {"seeding": EXACT}, "CartPole, seeds 5 and 6: the second start state is not the one that seed 6 gives alone"
 
 
 @examination("the policy that is saved", "saved", suspects=("observation_statistics",))
@@ -589,14 +620,14 @@ def spread_of_the_actions(ask):
 
 @examination("constants in the losses", "objective", suspects=("advantage_gradient", "old_log_prob_gradient"))
 def constants_are_detached(ask):
-    x, three = lambda: tensor([-1.0, -2.0], grad=True), ("log_prob", "old_log_prob", "advantage")
+    three = "log_prob", "old_log_prob", "advantage"
     for name, names, keys in (
         ("policy_gradient_loss", ("log_prob", "advantage"), (None, "advantage_gradient")),
         ("clipped_surrogate_loss", three, (None, "old_log_prob_gradient", "advantage_gradient")),
         ("surrogate_objective", three, (None, "old_log_prob_gradient", "advantage_gradient")),
         ("value_loss", ("values", "targets"), (None, "critic")),
     ):
-        arguments = [x() for _ in names]
+        arguments = [tensor([-1.0 + k, -2.0 - k], grad=True) for k in range(len(names))]
         extra = [0.2] if name.startswith("clipped") else []
         loss = ask("objective", name, *arguments, *extra)
         slopes = torch.autograd.grad(loss, arguments, allow_unused=True)
