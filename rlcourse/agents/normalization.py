@@ -35,6 +35,13 @@ class Statistics:
         """(R, D) standard deviation (divisor n); 1 before the first row."""
         return np.sqrt(self.squares / self.count) if self.count else np.ones_like(self.mean)
 
+    def snapshot(self) -> dict:
+        """Everything, as plain data."""
+        return {"count": self.count, "mean": self.mean, "squares": self.squares}
+
+    def restore(self, snapshot: dict) -> None:
+        self.count, self.mean, self.squares = snapshot["count"], snapshot["mean"], snapshot["squares"]
+
     def select(self, run: int) -> "Statistics":
         """The statistics of one run, as those of a population of one."""
         alone = Statistics(1, self.mean.shape[1])

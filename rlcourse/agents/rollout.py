@@ -27,6 +27,16 @@ class Episodes:
         """(R,) mean of each run's last (up to) 100 finished episodes; NaN before the first."""
         return np.array([np.mean(returns) if returns else np.nan for returns in self.recent])
 
+    def snapshot(self) -> dict:
+        """Everything, as plain data."""
+        recent = [np.array(returns) for returns in self.recent]
+        return {"running": self.running.copy(), "recent": recent, "finished": self.finished.copy()}
+
+    def restore(self, snapshot: dict) -> None:
+        self.running, self.finished = snapshot["running"], snapshot["finished"]
+        for returns, stored in zip(self.recent, snapshot["recent"], strict=True):
+            returns.extend(stored.tolist())
+
 
 @dataclass
 class Batch:

@@ -48,6 +48,14 @@ class Adam:
             x.copy_(torch.where(active, x, old))
             self.m, self.v = torch.where(active, m, self.m), torch.where(active, v, self.v)
 
+    def snapshot(self) -> dict:
+        """Moments and step counts."""
+        return {name: getattr(self, name).numpy().copy() for name in ("m", "v", "count")}
+
+    def restore(self, snapshot: dict) -> None:
+        for name, value in snapshot.items():
+            getattr(self, name).copy_(torch.from_numpy(value))
+
 
 class Runs:
     """The actor-critics of R runs. Run r depends on seeds[r] and its own data only.
@@ -301,9 +309,15 @@ class Runs:
 
     # ---- what a rollout calls ----------------------------------------------------------------------------------------
 
-    def env_seeds(self, num_envs: int) -> list[int]:
-        """Seeds for R·num_envs sub-environments, those of run 0 first; run r's come from seeds[r] only."""
-        return np.concatenate([stream.generate_state(num_envs) for stream in self._env_streams]).tolist()
+    def env_seeds(self, num_envs: int, again: int | None = None) -> list[int]:
+        """Seeds for R·num_envs sub-environments, those of run 0 first; run r's come from seeds[r] only.
+
+        again: a number ≥ 0 gives fresh seeds, for episodes that begin anew in the middle of a training.
+        """
+        streams = self._env_streams
+        if again is not None:
+            streams = [np.random.SeedSequence(stream.entropy, spawn_key=(*stream.spawn_key, again)) for stream in streams]
+        return np.concatenate([stream.generate_state(num_envs) for stream in streams]).tolist()
 
     def action_noise(self, num_steps: int, num_envs: int) -> torch.Tensor:
         """Standard noise for a whole rollout, (num_steps, R, num_envs, …), each run's from its own generator."""
@@ -321,6 +335,38 @@ class Runs:
         """
         going = zip(self.order_generators, self.active.tolist(), strict=True)
         return torch.from_numpy(np.stack([g.permutation(size) if active else np.arange(size) for g, active in going]))
+
+    # ---- what a checkpoint calls -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict:
+        """All that the next update depends on, as plain data with NumPy arrays: between two updates only."""
+        return {
+            "parameters": self.parameters.detach().numpy().copy(),
+            "optimisers": {part: optimiser.snapshot() for part, optimiser in self._optimisers.items()},
+            "noise": [generator.bit_generator.state for generator in self.noise_generators],
+            "order": [generator.bit_generator.state for generator in self.order_generators],
+            "normalizer": None if self.normalizer is None else self.normalizer.statistics.snapshot(),
+            "memory": {name: value.numpy().copy() for name, value in self.memory.items()},
+            "failed": [[run, why] for run, why in self.failed.items()],
+            "progress": self.progress,
+        }
+
+    @torch.no_grad()
+    def restore(self, snapshot: dict) -> None:
+        """Become what `snapshot()` described; the population must be of the same make."""
+        self.parameters.copy_(torch.from_numpy(snapshot["parameters"]))
+        for part, stored in snapshot["optimisers"].items():
+            self._optimisers[part] = Adam(*stored["m"].shape, self.dtype)
+            self._optimisers[part].restore(stored)
+        for name, generators in (("noise", self.noise_generators), ("order", self.order_generators)):
+            for generator, state in zip(generators, snapshot[name], strict=True):
+                generator.bit_generator.state = state
+        if self.normalizer is not None:
+            self.normalizer.statistics.restore(snapshot["normalizer"])
+            self.normalizer.refresh()
+        self.memory = {name: torch.from_numpy(value) for name, value in snapshot["memory"].items()}
+        self.failed = dict(snapshot["failed"])
+        self.progress = snapshot["progress"]
 
     def select(self, run: int) -> "Runs":
         """Run `run` alone: the same parameters, as a population of one (a copy; moments and random states start afresh)."""

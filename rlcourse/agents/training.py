@@ -29,7 +29,8 @@ from rlcourse.agents.rollout import Episodes, collect
 from rlcourse.agents.runs import Runs
 from rlcourse.agents.trpo import TRPO
 from rlcourse.agents.vpg import VPG
-from rlcourse.worlds.make_env import make_env
+from rlcourse.worlds.make_env import VectorWorld, make_env
+from rlcourse.worlds.snapshots import CannotStore
 
 ALGORITHMS = {kind.__name__: kind for kind in (VPG, TRPO, A2C, PPO, PenaltyPPO)}
 FORMAT = 2
@@ -60,6 +61,7 @@ class TrainingState:
     iteration: int = 0
     env_steps: int = 0
     _columns: dict = dataclasses.field(default_factory=dict)
+    _rest: "Rest" = None  # of what the next update depends on
 
     def __repr__(self):
         steps = f"{self.env_steps:,} of {self.total_steps:,} steps each"
@@ -83,6 +85,33 @@ class TrainingState:
                 value[failed] = np.nan
             self._columns.setdefault(name, []).append(value)
 
+    def snapshot(self) -> dict:
+        """All that the rest of the training depends on, as plain data with NumPy arrays; `iterate(..., resume=…)` takes it.
+
+        `world` in it is None where the environment cannot be stored, and `world_why` says why.
+        """
+        rest = self._rest
+        return {
+            "settings": dataclasses.asdict(self.algorithm),
+            "iteration": self.iteration,
+            "env_steps": self.env_steps,
+            "history": self.history,
+            "agent": self.agent.snapshot(),
+            "obs": rest.obs.copy(),
+            "episodes": rest.episodes.snapshot(),
+            "rewards": {"running": rest.rewards.running, **rest.rewards.statistics.snapshot()},
+            "seconds": rest.seconds,
+            **rest.world_snapshot(),
+        }
+
+    def _restore(self, snapshot):
+        """Become the state that gave this snapshot. The environments go on where they stood, or else begin new episodes."""
+        self.algorithm = type(self.algorithm)(**snapshot["settings"])
+        self.iteration, self.env_steps = snapshot["iteration"], snapshot["env_steps"]
+        self._columns = {name: list(rows.T.copy()) for name, rows in snapshot["history"].items()}
+        self.agent.restore(snapshot["agent"])
+        self._rest.restore(snapshot)
+
     def result(self) -> "TrainingResult":
         """A copy of everything so far as a TrainingResult; training on does not change it."""
         return TrainingResult(
@@ -95,6 +124,40 @@ class TrainingState:
             observation_space=self.observation_space,
             agent=copy.deepcopy(self.agent),
             failed=dict(self.agent.failed),
+        )
+
+
+@dataclass(eq=False)
+class Rest:
+    """What a training keeps from update to update beside the agent and the histories. Internal."""
+
+    world: VectorWorld
+    episodes: Episodes
+    rewards: RewardNormalizer
+    obs: np.ndarray | None = None
+    seconds: float = 0.0
+
+    def world_snapshot(self):
+        try:
+            return {"world": self.world.snapshot()}
+        except CannotStore as why:
+            return {"world": None, "world_why": str(why)}
+
+    def restore(self, snapshot):
+        self.episodes.restore(snapshot["episodes"])
+        self.rewards.statistics.restore(snapshot["rewards"])
+        self.rewards.running, self.seconds = snapshot["rewards"]["running"], snapshot["seconds"]
+        if snapshot["world"] is not None:
+            self.world.restore(snapshot["world"])
+            self.obs = snapshot["obs"]
+            return
+        self.obs = self.world.reset()
+        self.episodes.running[:], self.rewards.running = 0.0, np.zeros_like(self.rewards.running)
+        warnings.warn(
+            f"the state of {self.world.name} could not be stored ({snapshot['world_why']}). The training goes on with new "
+            "episodes from a reset: equal in distribution to an undisturbed one, not in its numbers.",
+            RuntimeWarning,
+            stacklevel=2,
         )
 
 
@@ -132,6 +195,21 @@ class TrainingResult:
             raise ValueError(f"run = {run!r}; expected an integer from 0 to {len(self.runs) - 1} (.runs lists them).")
         return Policy(self.agent.select(run), self.observation_space, self.runs[run].seed)
 
+    def facts(self) -> dict:
+        """All but the numbers, as plain data: with the parameters and histories enough to make the result anew."""
+        return {
+            "algorithm": type(self.algorithm).__name__,
+            "settings": dataclasses.asdict(self.algorithm),
+            "env": self.env,
+            "env_is_batched": self.env_is_batched,
+            "seeds": self.seeds,
+            "network": self.agent.network,
+            "dtype": str(self.agent.dtype).removeprefix("torch."),
+            "observation_space": _describe(self.observation_space),
+            "action_space": _describe(self.agent.head.space),
+            "failed": {str(run): why for run, why in self.failed.items()},
+        }
+
     def save(self, path) -> Path:
         """Write settings, histories and parameters to one `.npz` file, all or nothing. Reading it executes no code.
 
@@ -145,19 +223,7 @@ class TrainingResult:
         path = path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
         if not path.parent.is_dir():
             raise FileNotFoundError(f"there is no folder {str(path.parent)!r} to save {path.name!r} in; make it first.")
-        facts = {
-            "format": FORMAT,
-            "algorithm": type(self.algorithm).__name__,
-            "settings": dataclasses.asdict(self.algorithm),
-            "env": self.env,
-            "env_is_batched": self.env_is_batched,
-            "seeds": self.seeds,
-            "network": self.agent.network,
-            "dtype": str(self.agent.dtype).removeprefix("torch."),
-            "observation_space": _describe(self.observation_space),
-            "action_space": _describe(self.agent.head.space),
-            "failed": {str(run): why for run, why in self.failed.items()},
-        }
+        facts = {"format": FORMAT, **self.facts()}
         arrays = {f"history/{name}": value for name, value in self.history.items()}
         if self.agent.normalizer is not None:
             statistics = self.agent.normalizer.statistics
@@ -195,17 +261,24 @@ def load(path, algorithm=None) -> TrainingResult:
     if facts["format"] != FORMAT:
         way_out = "Update rlcourse." if facts["format"] > FORMAT else "Train again."
         raise ValueError(f"{str(path)!r} has format {facts['format']}; this rlcourse reads format {FORMAT}. {way_out}")
-    kind = ALGORITHMS.get(facts["algorithm"]) if algorithm is None else algorithm
-    if kind is None or kind.__name__ != facts["algorithm"]:
-        raise ValueError(
-            f"{str(path)!r} was trained by {facts['algorithm']!r}; known here: {', '.join(ALGORITHMS)}. If that is a class of "
-            f"your own: load(path, algorithm={facts['algorithm']})."
-        )
+    kind = algorithm_class(facts["algorithm"], algorithm, path)
     with _damage_named(path):
-        return _rebuilt(kind(**facts["settings"]), facts, parameters, arrays)
+        return rebuilt(kind(**facts["settings"]), facts, parameters, arrays)
 
 
-def _rebuilt(algorithm, facts, parameters, arrays):
+def algorithm_class(name, own, path):
+    """The class of this name: one of the course's, or `own`, the caller's. ValueError if there is none."""
+    kind = ALGORITHMS.get(name) if own is None else own
+    if kind is None or kind.__name__ != name:
+        raise ValueError(
+            f"{str(path)!r} was trained by {name!r}; known here: {', '.join(ALGORITHMS)}. If that is a class of "
+            f"your own: load(path, algorithm={name})."
+        )
+    return kind
+
+
+def rebuilt(algorithm, facts, parameters, arrays) -> TrainingResult:
+    """A result from its facts, parameters (R, P), and arrays `history/…` (R, iterations), `obs/count`, `obs/mean` …"""
     observation_space, action_space = _space(facts["observation_space"]), _space(facts["action_space"])
     runs = _runs(algorithm, facts["seeds"])
     obs_size = spaces.flatdim(observation_space)
@@ -237,10 +310,12 @@ def _damage_named(path):
         raise ValueError(f"{str(path)!r} is not a training result saved by rlcourse, or is damaged ({why}).") from error
 
 
-def iterate(algorithm, env, *, total_steps: int, seeds, dtype=torch.float32, batched: bool = True):
+def iterate(algorithm, env, *, total_steps: int, seeds, dtype=torch.float32, batched: bool = True, resume=None):
     """Train step by step: a generator that yields the TrainingState after each update.
 
     Args, Raises: as for `train`.
+        resume: what `TrainingState.snapshot()` gave in a training with the same arguments. Go on from there, bit for bit on the
+            same machine with the same versions. The restored state is yielded first, before any update.
     """
     seeds = _checked_seeds(seeds)
     if not isinstance(algorithm, Algorithm):
@@ -249,21 +324,27 @@ def iterate(algorithm, env, *, total_steps: int, seeds, dtype=torch.float32, bat
         raise ValueError(f"total_steps = {total_steps!r}; expected an integer ≥ 1 such as 100_000: steps per run.")
     if dtype not in (torch.float32, torch.float64):
         raise ValueError(f"dtype = {dtype}; expected torch.float32 (to train) or torch.float64 (to check).")
-    return _iterate(dataclasses.replace(algorithm), env, int(total_steps), seeds, dtype, batched)
+    return _iterate(dataclasses.replace(algorithm), env, int(total_steps), seeds, dtype, batched, resume)
 
 
-def _iterate(algorithm, env, total_steps, seeds, dtype, batched):
+def _iterate(algorithm, env, total_steps, seeds, dtype, batched, resume):
     runs = _runs(algorithm, seeds)
     with contextlib.closing(make_env(env, 1, batched=batched)) as probe, _one_thread():
         spaces_of = probe.obs_size, probe.action_space
         agent = Runs(*spaces_of, seeds=[run.seed for run in runs], dtype=dtype, **algorithm.network())
-    world = make_env(env, len(runs) * algorithm.num_envs, seed=agent.env_seeds(algorithm.num_envs), batched=batched)
+    again = resume["iteration"] if resume is not None and resume["world"] is None else None
+    world = make_env(env, len(runs) * algorithm.num_envs, seed=agent.env_seeds(algorithm.num_envs, again), batched=batched)
     state = TrainingState(algorithm, world.name, world.batched, world.observation_space, agent, runs, total_steps)
     fixed = lambda: (algorithm.num_envs, algorithm.network(), algorithm.normalize_reward, algorithm.num_settings)  # noqa: E731
-    at_start, episodes, seconds = fixed(), Episodes(agent.num_runs, algorithm.num_envs), 0.0
-    reward_normalizer = RewardNormalizer(agent.num_runs, algorithm.num_envs)
+    at_start, shape = fixed(), (agent.num_runs, algorithm.num_envs)
+    rest = state._rest = Rest(world, Episodes(*shape), RewardNormalizer(*shape))
     with contextlib.closing(world):
-        obs = world.reset()
+        if resume is None:
+            rest.obs = world.reset()
+        else:
+            state._restore(resume)
+            algorithm = state.algorithm
+            yield state
         while state.env_steps < total_steps and len(agent.failed) < agent.num_runs:
             if fixed() != at_start:
                 raise ValueError(
@@ -273,22 +354,22 @@ def _iterate(algorithm, env, total_steps, seeds, dtype, batched):
             with _one_thread():
                 current = algorithm.for_runs(len(seeds), dtype)
                 agent.begin_update()
-                rollout, obs = collect(agent, world, obs, current.num_steps, episodes, current.reward_scale)
+                rollout, rest.obs = collect(agent, world, rest.obs, current.num_steps, rest.episodes, current.reward_scale)
                 if current.normalize_reward:
-                    rollout.reward = reward_normalizer(rollout.reward, rollout.terminated | rollout.truncated, current.gamma)
+                    rollout.reward = rest.rewards(rollout.reward, rollout.terminated | rollout.truncated, current.gamma)
                 metrics = current.update(agent, rollout)
                 agent.check_finite()
                 agent.observe(rollout.rows(rollout.obs))
                 agent.progress = (state.env_steps + algorithm.num_envs * algorithm.num_steps) / total_steps
-            seconds += time.perf_counter() - started
+            rest.seconds += time.perf_counter() - started
             state.iteration += 1
             state.env_steps += algorithm.num_envs * algorithm.num_steps
-            state.record({"env_steps": state.env_steps, "mean_return": episodes.mean_return(), "episodes": episodes.finished})
-            state.record({**metrics, "seconds": seconds})
+            finished = {"mean_return": rest.episodes.mean_return(), "episodes": rest.episodes.finished}
+            state.record({"env_steps": state.env_steps, **finished, **metrics, "seconds": rest.seconds})
             yield state
 
 
-def train(algorithm, env, *, total_steps, seeds, progress=True, dtype=torch.float32, callbacks=(), batched=True):
+def train(algorithm, env, *, total_steps, seeds, progress=True, dtype=torch.float32, callbacks=(), batched=True, resume=None):
     """Train every setting of `algorithm` with every seed, all runs at once, and return what happened.
 
     Args:
@@ -301,6 +382,7 @@ def train(algorithm, env, *, total_steps, seeds, progress=True, dtype=torch.floa
             training early.
         dtype: torch.float32 to train, torch.float64 to check.
         batched: use our batched twin of the environment where there is one (see worlds.make_env); False: Gymnasium's own.
+        resume: see `iterate`; callbacks see the restored state first.
 
     Returns:
         TrainingResult. A run whose numbers become infinite or NaN is quarantined and a warning names it (also `.failed`); the
@@ -312,11 +394,11 @@ def train(algorithm, env, *, total_steps, seeds, progress=True, dtype=torch.floa
             returns NaN; the message names the value and the way out.
     """
     callbacks = _checked_callbacks(callbacks)
-    updates = iterate(algorithm, env, total_steps=total_steps, seeds=seeds, dtype=dtype, batched=batched)
+    updates = iterate(algorithm, env, total_steps=total_steps, seeds=seeds, dtype=dtype, batched=batched, resume=resume)
     bar = tqdm(total=total_steps, unit=" steps", disable=not progress, desc=type(algorithm).__name__)
     with contextlib.closing(updates), contextlib.closing(bar):
         for state in updates:
-            if state.iteration == 1 and progress:
+            if bar.n == 0 and progress:
                 twin = " twin" if state.env_is_batched else ""  # the line must fit a notebook's page
                 bar.set_description(f"{type(algorithm).__name__}, {state.env_name}{twin}, {len(state.runs)} runs")
             bar.update(min(state.env_steps, total_steps) - bar.n)

@@ -6,6 +6,7 @@ same numbers for all sub-environments at once (`rlcourse.worlds.classic_control`
 
 import contextlib
 import difflib
+import importlib
 import math
 import operator
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from rlcourse.worlds import mujoco_batch
+from rlcourse.worlds import mujoco_batch, snapshots
 from rlcourse.worlds.classic_control import TWINS
 
 
@@ -26,7 +27,8 @@ def make_env(env, num_envs=1, *, seed=0, batched=True):
     true successor (`next_obs`, what a value may be bootstrapped from) and the first one of the next episode (`obs`).
 
     Args:
-        env: a Gymnasium id such as "CartPole-v1", or a function without arguments that makes a `gymnasium.Env`.
+        env: a Gymnasium id such as "CartPole-v1" ("my_module:MyTask-v0" imports my_module first), or a function without
+            arguments that makes a `gymnasium.Env`.
         num_envs: how many sub-environments, ≥ 1.
         seed: an int ≥ 0, or a sequence of `num_envs` such ints, one per sub-environment. What happens in sub-environment i
             depends on its own seed and its own actions only. An int is spread by NumPy's SeedSequence.
@@ -122,6 +124,19 @@ class VectorWorld:
     def _close(self):
         pass
 
+    def snapshot(self):
+        """Where every sub-environment stands, random streams included, as plain data with NumPy arrays.
+
+        Raises:
+            worlds.snapshots.CannotStore: an environment keeps something that is no plain data.
+        """
+        raise NotImplementedError
+
+    def restore(self, snapshot):
+        """Go on where another world, made by the same call, stood at its `snapshot()`. In place of a first `reset()`."""
+        self._ready = True
+        self._restore(snapshot)
+
     def _discrete_action(self, action):
         action, n = np.asarray(action), int(self.action_space.n)
         if action.dtype.kind not in "iu":
@@ -160,10 +175,15 @@ class _TwinWorld(VectorWorld):
         self.state = np.empty((self.dynamics.state_size, self.num_envs))
 
     def _start_states(self, seed):
-        """Start states for ever, drawn some at a time from the generator that Gymnasium makes of the same seed."""
-        rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
-        while True:
-            yield from self.dynamics.start(rng, self._pool)
+        return _StartStates(self.dynamics, seed, self._pool)
+
+    def snapshot(self):
+        return {"state": self.state.copy(), "age": self._age.copy(), "starts": [starts.snapshot() for starts in self._starts]}
+
+    def _restore(self, snapshot):
+        self.state, self._age = snapshot["state"].copy(), snapshot["age"].copy()
+        for starts, stored in zip(self._starts, snapshot["starts"], strict=True):
+            starts.restore(stored)
 
     def _restart(self, rows):
         """Start a new episode in the sub-environments `rows`."""
@@ -185,6 +205,32 @@ class _TwinWorld(VectorWorld):
             self._restart(rows)
             obs[rows] = self.dynamics.observe(self.state[:, rows])
         return obs, reward, terminated, truncated, next_obs
+
+
+class _StartStates:
+    """Start states for ever, drawn `pool` at a time from the generator that Gymnasium makes of the same seed."""
+
+    def __init__(self, dynamics, seed, pool):
+        self.rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed)))
+        self.draw = lambda: dynamics.start(self.rng, pool)
+        self.pool, self.used, self.before = pool, pool, None
+
+    def __next__(self):
+        if self.used == self.pool:
+            self.before = self.rng.bit_generator.state
+            self.states, self.used = self.draw(), 0
+        self.used += 1
+        return self.states[self.used - 1]
+
+    def snapshot(self):
+        """How many of the pool are used, and the generator before the pool was drawn."""
+        return {"used": self.used, "generator": self.before}
+
+    def restore(self, snapshot):
+        self.used, self.before = snapshot["used"], snapshot["generator"]
+        if self.before is not None:
+            self.rng.bit_generator.state = self.before
+            self.states = self.draw()
 
 
 class _GymnasiumWorld(VectorWorld):
@@ -227,6 +273,14 @@ class _GymnasiumWorld(VectorWorld):
         for row in np.flatnonzero(terminated | truncated):
             next_obs[row] = info["final_obs"][row]
         return obs, reward, terminated, truncated, next_obs
+
+    def snapshot(self):
+        return {"envs": [snapshots.take(env) for env in self._envs.envs]}
+
+    def _restore(self, snapshot):
+        self._reset()  # lets wrappers and simulators set themselves up
+        for env, stored in zip(self._envs.envs, snapshot["envs"], strict=True):
+            snapshots.put_back(env, stored)
 
     def _close(self):
         self._envs.close()
@@ -320,9 +374,12 @@ def _spread(seed, num_envs):
 
 
 def _check_id(env_id):
-    """Raise ValueError with close matches if Gymnasium does not know the id."""
+    """Raise ValueError with close matches if Gymnasium does not know the id. In "module:Id-v0" the module is imported first."""
     try:
-        gymnasium.spec(env_id)
+        module, _, name = env_id.rpartition(":")
+        if module:
+            importlib.import_module(module)
+        gymnasium.spec(name)
     except (gymnasium.error.Error, ImportError) as error:
         near = difflib.get_close_matches(env_id, gymnasium.registry.keys(), n=3, cutoff=0.6)
         hint = f"Did you mean {', '.join(near)}?" if near else "gymnasium.pprint_registry() lists the ids."
