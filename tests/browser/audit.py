@@ -1,4 +1,4 @@
-"""What axe-core finds on each lesson: in JupyterLab after Run All, as slides, and as a hand-out.
+"""What axe-core finds on each lesson: in JupyterLab after Run All (light, dark, at 200 % zoom), as slides, as a hand-out.
 
     python tests/browser/audit.py                 all lessons, a table
     python tests/browser/audit.py 05              one
@@ -59,6 +59,27 @@ def audit_lesson(lesson):
     return audit(lesson.page, OURS)
 
 
+def dark(page):
+    page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
+    page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")
+
+
+def zoom(page):
+    """What a zoom of 200 % makes of a window of 1280 × 1000: half as many CSS pixels; the file browser is put away."""
+    page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
+    page.set_viewport_size({"width": 640, "height": 500})
+
+
+def too_wide(page):
+    """Texts and outputs of ours that are wider than their cell; what scrolls by itself (tables, long lines of code) is not."""
+    return page.evaluate(
+        """selectors => [...document.querySelectorAll(selectors.join())]
+        .filter(e => e.scrollWidth > e.clientWidth + 1 && !['auto', 'scroll'].includes(getComputedStyle(e).overflowX))
+        .map(e => e.textContent.trim().slice(0, 60))""",
+        OURS,
+    )
+
+
 def by_impact(findings):
     count = collections.Counter()
     for finding in findings:
@@ -87,6 +108,13 @@ def main(numbers):
             with lab.open(browser, f"notebooks/{path.name}") as lesson:
                 lesson.run_all()
                 line(path, "JupyterLab", audit_lesson(lesson))
+                dark(lesson.page)
+                line(path, "JupyterLab, dark", audit_lesson(lesson))
+                zoom(lesson.page)
+                line(path, "JupyterLab, 200 %", audit_lesson(lesson))
+                for text in too_wide(lesson.page):
+                    print(f"too wide at 200 %: {text}")
+                lesson.page.screenshot(path=Path(tempfile.gettempdir(), f"audit-{path.name[:2]}.png"))
             for kind in ("slides", "handout"):
                 subprocess.run(
                     [sys.executable, str(ROOT / "tools" / "lecture.py"), kind, path.name[:2]], check=True, capture_output=True
