@@ -134,6 +134,23 @@ def test_other_right_answers_pass(each, name, answer):
     assert result.ok is True, f"{name}: {result}"
 
 
+ODD = (0, -1.5, True, "word", [1, 2], {}, set(), 1j, object, np.ones(3), np.ones((2, 2)), np.array("x"), float("nan"),
+       torch.ones(2, requires_grad=True), [[1], [1, 2]], (np.ones(2), np.ones(3)), (1, 2, 3, 4, 5))  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("each", ALL, ids=lambda each: each.id)
+def test_no_answer_is_too_odd_for_a_check(each):
+    """Whatever a learner gives, whatever the function returns: never an exception, and never "holds"."""
+    *before, last = ast.parse(parts_of(each)[1][0]).body
+    exec(compile(ast.Module(before, []), f"<stub {each.id}>", "exec"), space := {})
+    stub = eval(compile(ast.Expression(last.value.args[1]), f"<stub {each.id}>", "eval"), space)
+    for odd in ODD:
+        answers = [odd, lambda *args, odd=odd, **kwargs: odd, lambda odd=odd: odd]
+        for answer in answers + ([dict.fromkeys(stub, odd)] if isinstance(stub, dict) else []):
+            assert check(each.id, answer).ok is not True, answer
+
+
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_progress_counts(lesson, monkeypatch):
     monkeypatch.setattr(exercises, "_RESULTS", {})

@@ -247,7 +247,7 @@ def number(name, value):
 def word(answer, options):
     """The learner's choice, one of `options` (word -> anything), case and spaces aside; returns options[word]."""
     key = answer.strip().lower() if isinstance(answer, str) else answer
-    if key not in options:
+    if not isinstance(key, str | int | float) or key not in options:
         raise Wrong(f"Choose one of {', '.join(map(repr, options))}; this is {_shown(answer)}.")
     return options[key]
 
