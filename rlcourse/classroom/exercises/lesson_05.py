@@ -1,4 +1,4 @@
-"""Exercises of lesson 05: the clip in nats, the loss on padded sequences, a baseline from the others, what PPO's settings do."""
+"""Exercises of lesson 05: the clip in nats, padded sequences, a baseline from the others, k3, what PPO's settings do."""
 
 from itertools import product
 
@@ -16,6 +16,7 @@ from rlcourse.classroom.exercises import (
     entries,
     exercise,
     explained,
+    number,
     numbers,
     recognise,
     run,
@@ -302,7 +303,62 @@ def expected_gradient(answer, group, p):
     return float((chance * (advantage * (outcomes - p)).mean(1)).sum())
 
 
-# ------------------------------------------------------------------------------------------------------- 05.4 which settings
+# -------------------------------------------------------------------------------------------- 05.4 the noise taken off k1
+
+
+def std_of_estimate(p_old, p_new, c):
+    """Standard deviation of −log ρ + c(ρ − 1) over actions of the old policy, exact."""
+    ratio = p_new / p_old
+    estimate = -np.log(ratio) + c * (ratio - 1)
+    return np.sqrt((p_old * (estimate - (p_old * estimate).sum()) ** 2).sum())
+
+
+@exercise("05.4", "Why k3? The noise of k1, taken off", kind="derive", level=3, minutes=25)
+def best_factor(answer):
+    factors = []
+    for p_old, p_new in (
+        ([0.2, 0.3, 0.5], [0.21, 0.3, 0.49]),
+        ([0.05, 0.95], [0.5, 0.5]),
+        ([0.5, 0.5], [0.05, 0.95]),
+        ([0.1, 0.2, 0.3, 0.4], [0.4, 0.1, 0.2, 0.3]),
+    ):
+        p_old, p_new = np.array(p_old), np.array(p_new)
+        c = number("the factor c", run(answer, p_old, p_new))
+        best = optimize.minimize_scalar(lambda c, p=p_old, q=p_new: std_of_estimate(p, q, c) ** 2).x  # a parabola in c
+        factors.append(best)
+        if abs(c - best) > 1e-5 * abs(best):
+            raise Wrong(
+                f"π_old = {numbers(p_old)}, π_θ = {numbers(p_new)}: your c = {c:.4g} gives the standard deviation "
+                f"{std_of_estimate(p_old, p_new, c):.4g}, and a {'larger' if best > c else 'smaller'} c gives less. "
+                f"{_factor_fault(c, p_old, p_new)}"
+            )
+    near, common, rare = factors[:3]
+    return (
+        f"No other c gives less noise, for four pairs of policies. Near the old policy it is {near:.2f}; where a rare action has "
+        f"become common {common:.2f}, where a common one has become rare {rare:.2f}. k3 takes 1, and need not know the policies."
+    )
+
+
+def _factor_fault(c, p_old, p_new):
+    log, change = np.log(p_new / p_old), p_new / p_old - 1
+    same = np.full_like(log, 1 / len(log))
+    known = {
+        "The sign: what would it take to cancel −log ρ?": -_regression(log, change, p_old),
+        "That is k3 itself; near the old policy it is good, but not the best.": 1.0,
+        "Samples come from the old policy; you averaged over the new one's.": _regression(log, change, p_new),
+        "You averaged over the list of actions, not over samples of π_old.": _regression(log, change, same),
+        "You divided by the variance of log ρ: regression of what on what?": _regression(change, log, p_old),
+    }
+    return next((text for text, value in known.items() if abs(c - value) < 1e-6 * abs(value)), "")
+
+
+def _regression(y, x, weights):
+    """Slope of the best straight line through (x, y) with these weights."""
+    x, y = x - (weights * x).sum(), y - (weights * y).sum()
+    return (weights * x * y).sum() / (weights * x * x).sum()
+
+
+# ------------------------------------------------------------------------------------------------------- 05.5 which settings
 
 
 KNOBS = {
@@ -339,7 +395,7 @@ def parameters_after_two_updates(**changes):
     return state.agent.parameters.detach()
 
 
-@exercise("05.4", "Which settings still turn?", kind="predict", level=2, minutes=15)
+@exercise("05.5", "Which settings still turn?", kind="predict", level=2, minutes=15)
 def which_settings(answer):
     guesses = entries(answer, KNOBS, lambda name, value: word(value, {"same": True, "different": False}))
     base = parameters_after_two_updates()
@@ -354,10 +410,10 @@ def which_settings(answer):
     return f"I ran all six, two updates each: the same parameters where you said so, else at least {apart:.1g} apart."
 
 
-# ------------------------------------------------------------------------------------------------------------ 05.5 explain
+# ------------------------------------------------------------------------------------------------------------ 05.6 explain
 
 
-@exercise("05.5", "“The ratio is always 1, so PPO does nothing”", kind="explain", level=1, minutes=15)
+@exercise("05.6", "“The ratio is always 1, so PPO does nothing”", kind="explain", level=1, minutes=15)
 def always_one(answer):
     return explained(
         answer,

@@ -47,6 +47,14 @@ def advantages(rewards):
 """
 
 
+def _factor(expression):
+    return f"""
+def best_factor(p_old, p_new):
+    log, change = np.log(p_new / p_old), p_new / p_old - 1
+    return {expression}
+"""
+
+
 def _settings(*guesses):
     return f"answer = dict(zip(answer, {guesses}))"
 
@@ -118,6 +126,22 @@ WRONG = {
         ("wrong factor", _others("(rewards - rewards.mean(1, keepdims=True)) * (G - 1) / G"), "wrong way round"),
     ],
     "05.4": [
+        ("sign", _factor("-(p_old * log * change).sum() / (p_old * change**2).sum()"), "The sign"),
+        ("k3", _factor("1"), "k3 itself"),
+        (
+            "weights of the new policy",
+            _factor("np.cov(log, change, aweights=p_new, bias=True)[0, 1] / np.cov(change, aweights=p_new, bias=True)"),
+            "new one's",
+        ),
+        ("no weights", _factor("np.cov(log, change)[0, 1] / np.var(change, ddof=1)"), "list of actions"),
+        (
+            "divided by Var(log ρ)",
+            _factor("np.cov(log, change, aweights=p_old)[0, 1] / np.cov(log, aweights=p_old)"),
+            "regression of what on what",
+        ),
+        ("k1", _factor("0"), "a larger c"),
+    ],
+    "05.5": [
         (
             "clip matters",
             _settings("different", "same", "different", "same", "different", "same"),
