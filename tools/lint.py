@@ -30,7 +30,6 @@ HEADINGS = (
     "What goes wrong in practice",
     "Summary card",
 )
-NOT_YET_REQUIRED = {"Exercises"}
 MAX_LINES = 30
 MAX_BYTES = 1_500_000
 MAX_DIGITS = 8
@@ -118,11 +117,10 @@ def headings(lesson):
     found = lesson.headings()
     title = found[0][1] if found and found[0][0] == 1 else ""
     parts = [text for level, text in found if level == 2]
-    wanted = [part for part in HEADINGS if part in parts or part not in NOT_YET_REQUIRED]
     findings = []
     if not re.fullmatch(rf"{number} · \S.*", title):
         findings.append(f"the first heading must be '# {number} · Name', not {title!r}")
-    findings += [] if parts == wanted else [f"the parts must be {wanted}, not {parts}"]
+    findings += [] if parts == list(HEADINGS) else [f"the parts must be {list(HEADINGS)}, not {parts}"]
     findings += [f"a second title: {text!r}" for level, text in found[1:] if level == 1]
     steps = zip(found, found[1:], strict=False)
     return findings + [f"{text!r} skips a level" for (before, _), (level, text) in steps if level > before + 1]

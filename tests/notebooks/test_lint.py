@@ -33,7 +33,7 @@ def good():
         random_cell,
         new_code_cell("show(fig, alt='A line that rises.')", outputs=[picture], id="figure"),
     ]
-    parts = [new_markdown_cell(f"## {part}", id=part.split()[0].lower()) for part in lint.HEADINGS if part != "Exercises"]
+    parts = [new_markdown_cell(f"## {part}", id=part.split()[0].lower()) for part in lint.HEADINGS]
     notebook = new_notebook(cells=[new_markdown_cell("# 03 · Name", id="title"), parts[0], *code, *parts[1:]])
     return tidy(notebook, "03_name")
 
