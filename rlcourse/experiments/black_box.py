@@ -5,7 +5,7 @@ Only `train(env_fn, seed, steps) → act` is asked. What faults do to the choice
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import gymnasium
 import numpy as np
@@ -16,8 +16,12 @@ from rlcourse.worlds import probes
 RIGHT, WRONG = 0.65, 0.35  # share of right choices: above is right, below is wrong, between is undecided
 
 
-class NoCritic(Exception):
-    """The program does not show the values of its critic."""
+class NotExamined(Exception):
+    """An examination that cannot be done, or would tell nothing; the text says why."""
+
+
+NO_CRITIC = "no value was given: act.value(obs), or value=(act, obs) → V"
+EASIER = "an easier probe failed"
 
 
 @dataclass
@@ -38,6 +42,7 @@ class Learner:
     value: Callable | None = None
     valued: bool | None = None  # whether its policies show values; None before the first one was trained
     retries: int = 3  # how many more probes may be trained for longer without success
+    blocked: set = field(default_factory=set)  # kinds of probes that would tell nothing more: (values_only, continuous)
 
     def policies(self, make, seeds, steps):
         """One trained act for each seed. `train.many(env_fn, seeds, steps)` is used where there is one."""
@@ -80,7 +85,7 @@ class Learner:
         """`count` actions for one observation, as an array (count,): the first number of a Box action, clipped to −1 … 1."""
         obs = np.asarray(obs, np.float32)
         answers = [np.ravel(_plain(self._guarded("act", act, obs.copy()))) for _ in range(count)]
-        return as_array("act", np.clip([x[0] if len(x) else np.nan for x in answers], -1, 1), (count,))
+        return np.clip(as_array("act", [x[0] if len(x) else np.nan for x in answers], (count,)), -1, 1)
 
 
 def _plain(x):
@@ -90,7 +95,8 @@ def _plain(x):
 @dataclass(frozen=True)
 class Probe:
     """A probe and what its outcome tells. `make(continuous)` makes the environment; `right` maps an observation to the better
-    action (0 or 1; for Box: sign of the action); `wrong` and `undecided`: weights for choosing the worse one, or neither."""
+    action (0 or 1; for Box: sign of the action); `wrong` and `undecided`: weights for choosing the worse one with every seed, or
+    something else. easy: a program that fails it need not try harder ones of its kind."""
 
     name: str
     make: Callable
@@ -98,6 +104,7 @@ class Probe:
     undecided: dict
     values_only: bool = False
     needs_gamma: bool = False
+    easy: bool = False
 
     def right(self, env):
         """[(observation, 0 or 1)]"""
@@ -106,7 +113,8 @@ class Probe:
         return [([-1.0], 0), ([1.0], 1)] if isinstance(env, probes.ObservedAction) else [([0.0], 1)]
 
 
-NOTHING_LEARNED = {"no_gradient": LIKELY, "broadcast": LIKELY, "order": 2 * HINT, "old_log_prob_gradient": 2 * HINT}
+NOTHING_LEARNED = {"no_gradient": LIKELY + HINT, "broadcast": LIKELY, "old_log_prob_gradient": LIKELY, "order": 2 * HINT}
+NO_DIRECTION = {"order": 2 * LIKELY, "broadcast": LIKELY, "no_gradient": HINT}  # the policy moves, but not by the reward
 
 
 def the_probes(gamma):
@@ -114,15 +122,17 @@ def the_probes(gamma):
     patience = 0.75 if gamma is None else (1 + gamma**3) / 2
     undecided = {"critic": HINT, "discount": HINT, "leak": HINT, "order": HINT}
     return (
-        Probe("constant reward", probes.ConstantReward, {}, {}, values_only=True),
+        Probe("constant reward", probes.ConstantReward, {}, {}, values_only=True, easy=True),
         Probe("observed reward", probes.ObservedReward, {}, {}, values_only=True),
         Probe("delayed reward", probes.DelayedReward, {}, {}, values_only=True, needs_gamma=True),
         Probe("time limit", lambda c: probes.TruncatedForever(c, horizon=3), {}, {}, values_only=True, needs_gamma=True),
-        Probe("rewarded action", probes.RewardedAction, {"policy_sign": LIKELY, "ratio": LIKELY}, NOTHING_LEARNED),
-        Probe("observed action", probes.ObservedAction, {"policy_sign": LIKELY, "ratio": HINT}, NOTHING_LEARNED),
+        Probe("rewarded action", probes.RewardedAction, {"policy_sign": 2 * LIKELY, "ratio": LIKELY}, NOTHING_LEARNED,
+              easy=True),
+        Probe("observed action", probes.ObservedAction, {"policy_sign": LIKELY, "ratio": HINT}, NOTHING_LEARNED,
+              easy=True),
         Probe("early reward", probes.EarlyReward, {"order": 2 * LIKELY, "leak": HINT}, undecided),
         Probe("end or go on", probes.EndOrGoOn, {"termination": 2 * LIKELY}, undecided | {"termination": 2 * HINT}),
-        Probe("a time limit into a good state", probes.TruncatedInto, {"truncation": LIKELY, "reset_observation": LIKELY},
+        Probe("a time limit into a good state", probes.TruncatedInto, {"truncation": LIKELY + HINT, "reset_observation": LIKELY},
               undecided | {"truncation": 2 * HINT}),
         Probe("a time limit into a bad state", lambda c: probes.TruncatedInto(c, decoy=True), {"reset_observation": 2 * LIKELY},
               undecided | {"reset_observation": 2 * HINT}),
@@ -132,19 +142,28 @@ def the_probes(gamma):
 
 
 def examine_probe(learner, probe, continuous):
-    """Findings of one probe; before they count, the program is trained afresh for three times as many steps."""
+    """Findings of one probe; before they count, the program is trained afresh for three times as many steps.
+
+    A program that fails an easy probe would fail the harder ones for the same reason: they are not examined.
+    """
+    kind = probe.values_only, continuous
+    if kind in learner.blocked:
+        raise NotExamined(EASIER)
     for longer in (1, 3):
         if probe.values_only and learner.valued is False:
-            raise NoCritic
+            raise NotExamined(NO_CRITIC)
         acts = learner.policies(lambda: probe.make(continuous), learner.seeds, learner.steps * longer)
         env = probe.make(continuous)
         learner.valued = learner.critic(acts[0]) is not None
         if probe.values_only and not learner.valued:
-            raise NoCritic
+            raise NotExamined(NO_CRITIC)
         findings = [*_values(learner, acts, probe, env), *_choices(learner, acts, probe, env)]
-        if not findings or learner.retries == 0:
-            return findings
-    learner.retries -= 1
+        if not findings:
+            return []
+        if learner.retries == 0:
+            break
+    learner.retries = max(0, learner.retries - 1)
+    learner.blocked |= {kind} if probe.easy else set()
     return findings
 
 
@@ -152,12 +171,21 @@ def _choices(learner, acts, probe, env):
     if probe.values_only:
         return
     for obs, best in probe.right(env):
-        share = float(np.median([_share(env, learner.actions(act, obs), best) for act in acts]))
+        shares = [_share(env, learner.actions(act, obs), best) for act in acts]
         better, worse = ("a > 0", "a < 0")[:: 1 if best else -1] if env.continuous else (f"action {best}", f"action {1 - best}")
-        if share < RIGHT:
-            weights, words = (probe.wrong, "chooses") if share <= WRONG else (probe.undecided, "does not learn to avoid")
+        if np.median(shares) < RIGHT:
+            weights, words = _verdict(probe, shares)
             yield weights, f"probe {type(env).__name__}: at observation {show(obs)} {better} is best, and it {words} {worse}"
             return
+
+
+def _verdict(probe, shares):
+    """Weights and words for shares of right choices, one for each seed, of which the median is not right."""
+    if max(shares) <= WRONG:
+        return probe.wrong, "chooses"
+    if probe.easy and min(shares) <= WRONG and max(shares) >= RIGHT:
+        return NO_DIRECTION, f"chooses with some seeds (share of right choices {show(shares)})"
+    return probe.undecided, "does not learn to avoid"
 
 
 def _share(env, actions, best):

@@ -210,14 +210,16 @@ def _selected(tasks, absent, only):
 def _examined(tasks, absent, progress):
     report, charges = Report(not_examined=absent), defaultdict(list)
     for one, run in tqdm(tasks, desc="diagnose", disable=not progress):
-        findings = _findings(one, run)
-        if findings is None:
-            report.not_examined[one.name] = "no value was given: act.value(obs), or value=(act, obs) → V"
-        elif findings:
+        try:
+            findings = _findings(one, run)
+        except black_box.NotExamined as reason:
+            report.not_examined[one.name] = str(reason)
+            continue
+        if findings:
             report.failed[one.name] = "; ".join(evidence for _, evidence in findings)
         else:
             report.passed.append(one.name)
-        for weights, evidence in findings or []:
+        for weights, evidence in findings:
             if not weights:
                 report.errors.append(f"{one.name}: {evidence}")
             for key, weight in weights.items():
@@ -232,13 +234,13 @@ def _examined(tasks, absent, progress):
 
 
 def _findings(one, run):
-    """The findings of an examination; a refusal of the learner's function becomes one. None: it could not be done."""
+    """The findings of an examination; a refusal of the learner's function becomes one."""
     findings = []
     try:
         for finding in run() or []:
             findings.append(finding)
-    except black_box.NoCritic:
-        return None
+    except black_box.NotExamined:
+        raise
     except Refusal as refusal:
         weights = {key: HINT for key in one.suspects} if refusal.weights is None else refusal.weights
         findings.append((weights, str(refusal)))
