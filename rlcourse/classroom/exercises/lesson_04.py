@@ -40,8 +40,7 @@ def coin_step(answer):
             raise Wrong(f"{where}: ½Fx² is only {spent:.3g} of the limit, and g ≠ 0. {_which(x, p, gap, max_kl)}")
     return (
         "It reaches the limit of the parabola, in the right direction, for 5 coins. Notice what dropped out: the size of the "
-        "advantage. "
-        "And a warning: at p = 0.01 the step for 0.01 has a true KL of 0.017; that is what the line search is for."
+        "advantage. And a warning: at p = 0.01 the step for 0.01 has a true KL of 0.017; that is what the line search is for."
     )
 
 
@@ -146,8 +145,7 @@ def _keeps_the_old(answer):
                 f"No candidate was good, but the parameters stay {off:.3g} away from the old ones: at the last candidate?"
             )
         raise Wrong(
-            f"No candidate was good, and the parameters come back only up to {off:.1e}: adding a number and "
-            "subtracting it "
+            f"No candidate was good, and the parameters come back only up to {off:.1e}: adding a number and subtracting it "
             "again rounds twice. Keep a copy and put it back, bit for bit."
         )
     if worse.accepted != -1:
@@ -220,8 +218,7 @@ def _fisher_fault(got, wanted, idle, obs, weights, v):
         return f"Your product has the right direction, but {scale:.4g} times the length of the Hessian's. Which factor is that?"
     if np.abs(idle).max() > 1e-8:
         return (
-            "Take a v that adds the same number to all logits of a state: no probability changes, so F v must be 0. "
-            "Yours is "
+            "Take a v that adds the same number to all logits of a state: no probability changes, so F v must be 0. Yours is "
             f"{numbers(idle.ravel())}. Do p's rows sum to 1, and has the mean over actions, Σp·u, been taken off, per "
             "observation?"
         )
@@ -230,8 +227,7 @@ def _fisher_fault(got, wanted, idle, obs, weights, v):
         return "The probabilities do not enter."
     first = f"With {B} observation{'s' * (B > 1)}, {len(weights)} inputs and {weights.shape[1]} actions"
     return (
-        f"{first} the Hessian of the KL times v begins with another number than your {got.flat[0]:.4g}. The middle "
-        "matrix is "
+        f"{first} the Hessian of the KL times v begins with another number than your {got.flat[0]:.4g}. The middle matrix is "
         "diag(p) − ppᵀ, one for each observation."
     )
 
@@ -274,15 +270,14 @@ def preconditioned(answer):
     off = np.sqrt((x - true) @ bad @ (x - true) / (true @ bad @ true))
     if off > 1e-3:
         raise Wrong(
-            f"30 parameters in units between 0.001 and 1000: after {product.calls} products the error (F-norm) is "
-            "still "
+            f"30 parameters in units between 0.001 and 1000: after {product.calls} products the error (F-norm) is still "
             f"{off:.2g} of the solution. Both α and β must use r·z with z = r / diagonal, and p starts as z."
         )
     if product.calls > 40:
         raise Wrong(f"Badly scaled parameters: {product.calls} products, where a preconditioned solver needs about 20.")
     return (
-        f"30 parameters whose units differ by a million: solved with {product.calls} products. "
-        "Zero, tiny and not positive definite: all as they should be."
+        f"30 parameters whose units differ by a million: solved with {product.calls} products. Zero, tiny and not positive "
+        "definite: all as they should be."
     )
 
 
@@ -291,8 +286,7 @@ def _first_iteration(answer, F, g, ones):
     x = array("the solution", run(lambda: answer(_Counted(F), given, ones.copy(), 1e-10, 1)), (3,))
     if not np.array_equal(given, g):
         raise Wrong(
-            "Your function has changed the g that it was given: `r = g` is another name for the same array, so `r -= "
-            "…` "
+            "Your function has changed the g that it was given: `r = g` is another name for the same array, so `r -= …` "
             "writes into it. Start from a copy."
         )
     best = g @ g / (g @ F @ g)  # the best point along g
@@ -328,9 +322,8 @@ def _small_problems(answer, rng, F, g, ones):
             raise Wrong(f"max_iters = 3, but {product.calls} products were computed: one per iteration is enough (keep Fp).")
         if not close(F @ x, g, 1e-6):
             raise Wrong(
-                f"Three unknowns, three iterations: F x = {numbers(F @ x)}, but g = {numbers(g)}. The first "
-                "iteration is right, so "
-                "look at β and at the order of the updates."
+                f"Three unknowns, three iterations: F x = {numbers(F @ x)}, but g = {numbers(g)}. The first iteration is "
+                "right, so look at β and at the order of the updates."
             )
     try:
         with np.errstate(all="ignore"):
@@ -347,8 +340,8 @@ def _small_problems(answer, rng, F, g, ones):
         along = x.any() and close(x / share / 1e-9, g, 1e-6)
         what = f"{share:.2g}·g, along the plain gradient" if along else "not F⁻¹g" if x.any() else "0"
         raise Wrong(
-            f"g of size 1e-9: your answer is {what}. An absolute tolerance, or a + 1e-8 in a denominator? "
-            "The stop must be relative to the length of g."
+            f"g of size 1e-9: your answer is {what}. An absolute tolerance, or a + 1e-8 in a denominator? The stop must be "
+            "relative to the length of g."
         )
     early = _Counted(F)
     run(answer, early, g, ones, 0.9, 50)
@@ -401,14 +394,12 @@ def ten_updates(answer):
             two = kl_after(way, 2)
             two = "is 0 up to rounding" if two < 0.01 else f"is {two:.1f} times the limit"
             raise Wrong(
-                f"{way[0].upper()}{way[1:]}: I ran it, and {guess:g} is too {'much' if guess > found else 'little'}. "
-                f"After two updates the KL from the first policy to the last {two}. "
-                "How must it go on? Think of lengths, not of KLs."
+                f"{way[0].upper()}{way[1:]}: I ran it, and {guess:g} is too {'much' if guess > found else 'little'}. After two "
+                f"updates the KL from the first policy to the last {two}. How must it go on? Think of lengths, not of KLs."
             )
     return (
-        f"I ran it: {', '.join(f'{kl_after(way, 10):.0f} ({way})' for way in WAYS)}. KL behaves like a squared length. So "
-        "the KL over "
-        "ten updates is a diagnostic: near 10 limits, your updates are mostly noise; near 100, they agree."
+        f"I ran it: {', '.join(f'{kl_after(way, 10):.0f} ({way})' for way in WAYS)}. KL behaves like a squared length. So the "
+        "KL over ten updates is a diagnostic: near 10 limits, your updates are mostly noise; near 100, they agree."
     )
 
 
@@ -421,17 +412,14 @@ def always_zero(answer):
         answer,
         [
             "The two numbers are right: the old policy is the minimum of θ ↦ KL(old ‖ θ), and there value and gradient are 0.",
-            "The Fisher product uses the second derivative, and a minimum says nothing about that: a parabola has value 0 "
-            "and slope 0 "
-            "at its bottom and is curved all the same.",
-            "So the line must not be skipped. But it must be differentiable: the old distribution is detached, the new one "
-            "is not. If "
-            "neither is detached, KL(θ ‖ θ) is 0 for every θ, and then F v really is 0.",
+            "The Fisher product uses the second derivative, and a minimum says nothing about that: a parabola has value 0 and "
+            "slope 0 at its bottom and is curved all the same.",
+            "So the line must not be skipped. But it must be differentiable: the old distribution is detached, the new one is "
+            "not. If neither is detached, KL(θ ‖ θ) is 0 for every θ, and then F v really is 0.",
             "A test that tells the two apart: F v for a random v must not be 0, and vᵀFv must match 2·KL/h² for a small step "
             "h·v.",
             "Measuring the KL after a random step is no replacement: that gives one number, not the direction F⁻¹g. The KL "
-            "after the "
-            "step belongs into the line search.",
+            "after the step belongs into the line search.",
         ],
         words=60,
     )

@@ -202,9 +202,8 @@ def _padding(answer):
             )
         if not torch.isfinite(slope).all():
             raise Wrong(
-                f"With {name} in a padded place the loss is fine, but the gradient holds NaN: "
-                "backpropagation "
-                "goes through the padded place all the same. Replace it before the first operation."
+                f"With {name} in a padded place the loss is fine, but the gradient holds NaN: backpropagation goes through the "
+                "padded place all the same. Replace it before the first operation."
             )
         if slope[1, 1] != 0:
             raise Wrong("The padded place has a gradient.")
@@ -218,7 +217,7 @@ def _ratio_one(answer):
     wanted = torch.where(mask, -advantage, 0.0) / mask.sum()
     if not close(slope.numpy(), wanted.numpy(), 1e-9):
         raise Wrong(
-            f"At ratio 1 the gradient must be that of −mean(log π · A) over the real tokens; yours begins with "
+            "At ratio 1 the gradient must be that of −mean(log π · A) over the real tokens; yours begins with "
             f"{numbers(slope.flatten()[:3].numpy())}. Do advantages and tokens still belong together?"
         )
 
@@ -230,17 +229,15 @@ def _overflow(answer):
     if not np.isfinite(value) or not torch.isfinite(slope).all():
         what = "gradient is NaN" if np.isfinite(value) else f"loss is {value}"
         raise Wrong(
-            f"float32, one token with log-ratio 100 and A > 0 beside a normal one: the {what}. exp overflows; `min` "
-            "picks the right "
-            "branch and backpropagation still multiplies 0 by infinity (step 7)."
+            f"float32, one token with log-ratio 100 and A > 0 beside a normal one: the {what}. exp overflows; `min` picks the "
+            "right branch and backpropagation still multiplies 0 by infinity (step 7)."
         )
     _, slope = _loss(answer, torch.tensor([[50.0, 0.01]]), 0 * ones, -ones, yes)
     wanted = 0.5 * np.exp(50.0)
     if abs(slope[0, 0].item() / wanted - 1) > 1e-3:
         raise Wrong(
-            f"A bad token that has become exp(50) times as likely (case 6): its gradient is "
-            f"{slope[0, 0].item():.3g}, and must still "
-            "pull it back, in proportion to its ratio. Is your bound on the log-ratio too tight?"
+            f"A bad token that has become exp(50) times as likely (case 6): its gradient is {slope[0, 0].item():.3g}, and must "
+            "still pull it back, in proportion to its ratio. Is your bound on the log-ratio too tight?"
         )
 
 
@@ -255,8 +252,8 @@ def leave_one_out(answer):
     recognise(got, {mixed: rewards - rewards.mean(0), f"{mixed} ": (3 * rewards - rewards.sum(0)) / 2})
     if not close(got[2], 0 * got[2]):
         raise Wrong(
-            f"A group of four right answers teaches nothing: its advantages should be 0, yours are {numbers(got[2])}. "
-            "Does a baseline come off at all, and from the same group?"
+            f"A group of four right answers teaches nothing: its advantages should be 0, yours are {numbers(got[2])}. Does a "
+            "baseline come off at all, and from the same group?"
         )
     shifted = array("the advantages", run(answer, rewards + 5), (3, 4))
     if not close(shifted, got):
@@ -267,9 +264,8 @@ def leave_one_out(answer):
     tenfold = array("the advantages", run(answer, 10 * rewards), (3, 4))
     if not close(tenfold, 10 * got):
         raise Wrong(
-            "Ten times the reward must be ten times the advantage; yours does not scale. Is there a division by the "
-            "std? It gives "
-            "each question a weight of its own."
+            "Ten times the reward must be ten times the advantage; yours does not scale. Is there a division by the std? It "
+            "gives each question a weight of its own."
         )
     for group, p in product((2, 4), (0.1, 0.5, 0.9)):
         mean = expected_gradient(answer, group, p)
@@ -284,14 +280,12 @@ def leave_one_out(answer):
             hint = next((text for factor, text in known.items() if abs(share - factor) < 1e-9), "")
             raise Wrong(
                 f"Groups of {group}, success probability {p}: averaged over all {2**group} outcomes, the gradient is "
-                f"{share:.4g} times "
-                f"the true one. {hint}"
+                f"{share:.4g} times the true one. {hint}"
             )
     three = array("the advantages", run(answer, np.array([[3.0, 0.0]])), (1, 2))
     return (
-        f"Unbiased for groups of 2 and 4 (all outcomes enumerated). With two answers it is the difference: "
-        f"{numbers(three[0])} for "
-        "rewards 3 and 0."
+        f"Unbiased for groups of 2 and 4 (all outcomes enumerated). With two answers it is the difference: {numbers(three[0])} "
+        "for rewards 3 and 0."
     )
 
 
@@ -334,8 +328,9 @@ def best_factor(answer):
             )
     near, common, rare = factors[:3]
     return (
-        f"No other c gives less noise, for four pairs of policies. Near the old policy it is {near:.2f}; where a rare action has "
-        f"become common {common:.2f}, where a common one has become rare {rare:.2f}. k3 takes 1, and need not know the policies."
+        f"No other c gives less noise, for four pairs of policies. Near the old policy it is {near:.2f}; where a rare action "
+        f"has become common {common:.2f}, where a common one has become rare {rare:.2f}. k3 takes 1, and need not know the "
+        "policies."
     )
 
 
@@ -403,8 +398,8 @@ def which_settings(answer):
     missed = [name for name, same in guesses.items() if same != (off[name] < 1e-10)]
     if missed:
         raise Wrong(
-            f"I ran all six: {len(missed)} of your guesses {'is' if len(missed) == 1 else 'are'} contradicted. "
-            f"One of them is {missed[0]}. {ASK[missed[0]]}"
+            f"I ran all six: {len(missed)} of your guesses {'is' if len(missed) == 1 else 'are'} contradicted. One of them is "
+            f"{missed[0]}. {ASK[missed[0]]}"
         )
     apart = min(value for value in off.values() if value > 1e-10)
     return f"I ran all six, two updates each: the same parameters where you said so, else at least {apart:.1g} apart."
@@ -419,16 +414,13 @@ def always_one(answer):
         answer,
         [
             "In the first minibatch after collecting, the ratio must be 1: the policy has not moved. It is the test that the "
-            "old "
-            "log-probabilities are right.",
+            "old log-probabilities are right.",
             "A value of 1 is not a gradient of 0: ∇ρ = ρ ∇log π, so at ratio 1 the gradient is exactly the policy gradient "
-            "E[A ∇log π]. "
-            "The loss's value, −mean(A), says nothing.",
-            "After the first step the ratios move; in later minibatches and epochs they differ from 1, and the clip begins "
-            "to act.",
+            "E[A ∇log π]. The loss's value, −mean(A), says nothing.",
+            "After the first step the ratios move; in later minibatches and epochs they differ from 1, and the clip begins to "
+            "act.",
             "When it IS a fault: ratio 1 in all minibatches of all epochs. Then the old log-probability is recomputed with "
-            "the present "
-            "policy, or the optimiser does not change the network that is asked.",
+            "the present policy, or the optimiser does not change the network that is asked.",
             "With one epoch and one minibatch it is always 1, without any fault: that is A2C.",
         ],
         words=60,

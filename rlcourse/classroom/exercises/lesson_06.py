@@ -1,4 +1,6 @@
-"""Exercises of lesson 06: σ by softplus, squashed actions, a colleague's seven lines, what half the σ costs, skewed actions."""
+"""Exercises of lesson 06: σ by softplus, squashed actions, a colleague's lines, what half the σ costs, the scale of rewards."""
+
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -55,20 +57,17 @@ def softplus_score(answer):
         fishers.append(fisher)
         if abs(got[0] - score) > 1e-5 * max(1, abs(score)):
             raise Wrong(
-                f"{where}. Your score is {got[0]:.4g}; moving x a little and looking at SciPy's log-density gives "
-                "another slope. "
-                f"{_score_fault(got[0], z, std, slope, score)}"
+                f"{where}. Your score is {got[0]:.4g}; moving x a little and looking at SciPy's log-density gives another "
+                f"slope. {_score_fault(got[0], z, std, slope, score)}"
             )
         if abs(got[1] - fisher) > 1e-5 * max(1e-3, fisher):
             raise Wrong(
-                f"{where}. The score is right; your Fisher number is {got[1]:.4g}, and the mean of the squared score "
-                "over actions "
-                f"is another. {_fisher_fault(got[1], score, std, slope)}"
+                f"{where}. The score is right; your Fisher number is {got[1]:.4g}, and the mean of the squared score over "
+                f"actions is another. {_fisher_fault(got[1], score, std, slope)}"
             )
     return (
-        "Score and Fisher number as SciPy's differences say, for six cases. Compare F: "
-        f"{fishers[5]:.3g} at x = −40, {fishers[0]:.2g} at 0.5, {fishers[4]:.2g} at 20. For small σ, x is like log σ; for "
-        "large σ, like σ."
+        f"Score and Fisher number as SciPy's differences say, for six cases. Compare F: {fishers[5]:.3g} at x = −40, "
+        f"{fishers[0]:.2g} at 0.5, {fishers[4]:.2g} at 20. For small σ, x is like log σ; for large σ, like σ."
     )
 
 
@@ -129,16 +128,14 @@ def _inside(action, u, low, high):
     if outside.any():
         where = np.argwhere(outside)[0]
         raise Wrong(
-            f"Action {action[tuple(where)]:.4g} of dimension {where[1]} lies outside [{low[where[1]]:g}, "
-            f"{high[where[1]]:g}]. "
+            f"Action {action[tuple(where)]:.4g} of dimension {where[1]} lies outside [{low[where[1]]:g}, {high[where[1]]:g}]. "
             "The second dimension of this test goes from 0 to 10, not from −c to c."
         )
     wanted = low + (high - low) / (1 + np.exp(-2 * u))  # tanh by the logistic function
     if not close(action, wanted, 1e-9):
         raise Wrong(
-            f"For u = {numbers(u[0])} and bounds {numbers(low)} to {numbers(high)} your action is "
-            f"{numbers(action[0])}: "
-            "that is not low + (high − low)/2 · (tanh u + 1). Is u = μ + σ·noise?"
+            f"For u = {numbers(u[0])} and bounds {numbers(low)} to {numbers(high)} your action is {numbers(action[0])}: that "
+            "is not low + (high − low)/2 · (tanh u + 1). Is u = μ + σ·noise?"
         )
 
 
@@ -171,8 +168,7 @@ def _density(log_prob, noise, log_std, log_slopes):
     if close(log_prob, (normal - log_slopes).mean(1), 1e-5):
         raise Wrong("That is the mean over the dimensions; a product of densities has the sum of their logs.")
     raise Wrong(
-        f"Two dimensions, five actions: your first log-prob is {log_prob[0]:.4f}, but log N(u) minus the log of the "
-        "slopes of "
+        f"Two dimensions, five actions: your first log-prob is {log_prob[0]:.4f}, but log N(u) minus the log of the slopes of "
         "your own actions is another number. Compare the two parts one by one."
     )
 
@@ -185,9 +181,8 @@ def _far_out(both):
     wanted = stats.norm.logpdf(20) + stats.norm.logpdf(0) - far - np.log([2.0, 5.0]).sum()
     if np.abs(log_prob - wanted).max() > 1e-2:
         raise Wrong(
-            f"float32, u = 20: your log-prob is off by {np.abs(log_prob - wanted).max():.3g} nats. A small constant "
-            "inside the log "
-            "is finite, and wrong: use a form that does not subtract tanh² from 1."
+            f"float32, u = 20: your log-prob is off by {np.abs(log_prob - wanted).max():.3g} nats. A small constant inside the "
+            "log is finite, and wrong: use a form that does not subtract tanh² from 1."
         )
     if np.abs(array_or_wrong(both(2.5 * noise, mean, torch.zeros(2))[1])).max() > 2e3:
         raise Wrong("At u = 50 the log-prob explodes.")
@@ -232,8 +227,7 @@ def seven_lines(answer):
     _constant_reward(log_prob)
     return (
         "Stored actions are Gaussian, sent ones within the bounds; the density has mass 1 in one and in two dimensions, so a "
-        "constant "
-        "reward moves nothing."
+        "constant reward moves nothing."
     )
 
 
@@ -252,9 +246,8 @@ def _drawn(draw):
     spread = np.abs(stored[1] - stored[0])
     if (np.abs(stored[2:]) == 2).any() and close(spread, np.exp([-0.5, 0.2]), 1e-6):
         raise Wrong(
-            "Two of the four stored actions lie exactly at a bound. A Gaussian has no lumps: which action was it "
-            "whose density "
-            "log_prob will be asked for?"
+            "Two of the four stored actions lie exactly at a bound. A Gaussian has no lumps: which action was it whose "
+            "density log_prob will be asked for?"
         )
     if not close(spread, np.exp([-0.5, 0.2]), 1e-9):
         raise Wrong(
@@ -323,41 +316,103 @@ def half_the_sigma(answer):
         if not 0.75 * factor <= guess <= factor / 0.75:
             more = "few" if guess < factor else "many"
             raise Wrong(
-                f"“{name}”: computed exactly, {guess:g} times the samples are too {more}. At σ = 0.02 a relative error of 10 "
-                "% takes "
-                f"{100 * before:,.0f} samples. Ask separately what happens to the noise of one sample, and to the gradient "
-                "itself."
+                f"“{name}”: computed exactly, {guess:g} times the samples are too {more}. At σ = 0.02 a relative error of 10 % "
+                f"takes {100 * before:,.0f} samples. Ask separately what happens to the noise of one sample, and to the "
+                "gradient itself."
             )
     costs = ", ".join(f"{samples_needed(name, 0.01) / samples_needed(name, 0.02):.1f}" for name in PLACES)
     return (
-        f"Computed exactly: {costs} times the samples. The last one is why σ is the slowest thing to learn: its gradient "
-        "fades with "
-        "σ², and the noise of its estimate does not fade at all."
+        f"Computed exactly: {costs} times the samples. The last one is why σ is the slowest thing to learn: its gradient fades "
+        "with σ², and the noise of its estimate does not fade at all."
     )
 
 
-# ----------------------------------------------------------------------------------------------------------- 06.5 explain
+# ------------------------------------------------------------------------------------------------------- 06.5 a new task
+
+GOAL, RATE = -2 / (1 - 0.98), 1e-3  # the mean value at reward_scale = 1; Adam's learning rate
+TRAINING = 40_000 // 1024 * 4 * 32  # Adam steps: whole updates, epochs, minibatches
 
 
-@exercise("06.5", "“The best actions are skewed, so a Gaussian is wrong”", kind="explain", level=1, minutes=15)
+@lru_cache(maxsize=8)
+def steps_until_arrival(scale, limit=2500):
+    """Adam steps until a small critic (64 tanh units, both layers learning) has come 90 % of the way to the mean value."""
+    rng = np.random.default_rng(65)
+    obs = np.column_stack([rng.standard_normal((32, 3)), np.ones(32)])
+    weights = [rng.standard_normal((4, 64)) / 1.5, np.zeros(65)]
+    first, second = [0 * w for w in weights], [0 * w for w in weights]
+    for step in range(1, limit):
+        hidden = np.tanh(obs @ weights[0])
+        inputs = np.column_stack([hidden, np.ones(32)])
+        value = inputs @ weights[1]
+        if value.mean() / (scale * GOAL) >= 0.9:
+            return step
+        error = 2 * (value - scale * GOAL) / 32
+        slopes = obs.T @ (np.outer(error, weights[1][:64]) * (1 - hidden**2)), inputs.T @ error
+        for k, slope in enumerate(slopes):
+            first[k], second[k] = 0.9 * first[k] + 0.1 * slope, 0.999 * second[k] + 0.001 * slope**2
+            size = np.sqrt(second[k] / (1 - 0.999**step)) + 1e-8
+            weights[k] = weights[k] - RATE * first[k] / (1 - 0.9**step) / size
+    return None
+
+
+QUESTIONS = ("Adam steps of the training", "Adam steps until the critic arrives", "reward_scale for a tenth")
+
+
+@exercise("06.5", "A new task: how large may the rewards be?", kind="predict", level=2, minutes=15)
+def new_task(answer):
+    training, arrival, scale = entries(answer, QUESTIONS, number).values()
+    if abs(training / TRAINING - 1) > 0.05:
+        known = {
+            39: "updates.",
+            156: "epochs; each has many minibatches.",
+            1248: "minibatches of one epoch.",
+            40_000: "steps of the environment.",
+        }
+        what = next((f"Those are {text}" for count, text in known.items() if abs(training / count - 1) < 0.05), "")
+        raise Wrong(f"{training:,.0f} Adam steps in the whole training? Each minibatch that is learned from is one. {what}")
+    found = steps_until_arrival(1.0)
+    if not found / 2 <= arrival <= 2 * found:
+        known = {
+            31.25: "How large is the value of a state, if every step brings −2?",
+            100_000: "How many weights move at once?",
+            100: "How far does a weight move per step?",
+        }
+        what = next((text for count, text in known.items() if abs(arrival / count - 1) < 0.1), "")
+        more = "few" if arrival < found else "many"
+        raise Wrong(f"I trained the critic: {arrival:,.0f} steps are too {more}, by more than a factor of 2. {what}")
+    if scale <= 0:
+        raise Wrong(f"reward_scale = {scale:g} must be above 0.")
+    arrived = steps_until_arrival(scale)
+    share = np.inf if arrived is None else arrived / TRAINING
+    if not 0.05 <= share <= 0.2:
+        when = "not within half of the training" if arrived is None else f"after {arrived:,} steps, {share:.1%} of the training"
+        raise Wrong(
+            f"I trained the critic with reward_scale = {scale:g}: it arrives {when}. A tenth is wanted, within a factor of 2."
+        )
+    return (
+        f"I trained the critic: with reward_scale = 1 it arrives after {found:,} steps, {found / TRAINING:.0%} of the "
+        f"training; with yours after {arrived:,}, {share:.0%}."
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------- 06.6 explain
+
+
+@exercise("06.6", "“The best actions are skewed, so a Gaussian is wrong”", kind="explain", level=1, minutes=15)
 def skewed(answer):
     return explained(
         answer,
         [
             "For one fixed state of an MDP some single action is best; a Gaussian with small σ can stand there, whatever the "
-            "shape of the "
-            "reward around it. It is a distribution to search with, not a model of which actions are good.",
+            "shape of the reward around it. It is a distribution to search with, not a model of which actions are good.",
             "The histogram was taken over all states. Each state has its own mean μ(s), and a mixture of Gaussians over "
-            "states may have "
-            "any shape, two humps at the bounds included.",
+            "states may have any shape, two humps at the bounds included.",
             "How to check: plot the actions, or the policy, of ONE state.",
             "Where the shape does cost something: while σ is large, near a cliff (the best mean keeps a distance), and with "
-            "two peaks "
-            "(one must be chosen, perhaps the lower one).",
+            "two peaks (one must be chosen, perhaps the lower one).",
             "When more than a Gaussian is needed: two different actions must both be kept in the same state or observation, "
-            "for an entropy "
-            "objective, against an opponent, or when the observation hides what state it is. Then: a mixture, or another "
-            "family.",
+            "for an entropy objective, against an opponent, or when the observation hides what state it is. Then: a mixture, "
+            "or another family.",
         ],
         words=60,
     )

@@ -113,4 +113,14 @@ WRONG = {
         ("noise is forgotten", _half(4, 1, 1, 16), "“μ, b = E[r], noise”"),
         ("noise to the fourth", _half(16, 1, 4, 16), "too many"),
     ],
+    "06.5": [
+        ("epochs and minibatches forgotten", _half(39, 1560, 0.32), "Those are updates"),
+        ("minibatches forgotten", _half(156, 1560, 0.32), "many minibatches"),
+        ("environment steps", _half(40_000, 1560, 0.32), "steps of the environment"),
+        ("no horizon", _half(4992, 31.25, 0.32), "if every step brings"),
+        ("one weight", _half(4992, 100_000, 0.32), "How many weights"),
+        ("the value itself", _half(4992, 100, 0.32), "How far does a weight move"),
+        ("scale the wrong way", _half(4992, 1560, 3.2), "not within half"),
+        ("scale too small", _half(4992, 1560, 0.01), "% of the training"),
+    ],
 }
