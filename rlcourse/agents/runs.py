@@ -336,6 +336,32 @@ class Runs:
         going = zip(self.order_generators, self.active.tolist(), strict=True)
         return torch.from_numpy(np.stack([g.permutation(size) if active else np.arange(size) for g, active in going]))
 
+    # ---- what a file of weights holds -----------------------------------------------------------------------------------
+
+    def weights(self, run: int) -> dict[str, np.ndarray]:
+        """The parameters of one run under the names and in the shapes of torch.nn.Sequential(Linear, Tanh, Linear, …).
+
+        "policy.0.weight" (out, in), "policy.0.bias" (out,), "policy.2.weight" …, "log_std" (A,) if it is a parameter, "critic.…".
+        """
+        named = {}
+        for part, layers in (("policy", self._policy_layers), ("critic", self._critic_layers)):
+            for i, (weight, bias) in enumerate(zip(layers[::2], layers[1::2], strict=True)):
+                named |= {f"{part}.{2 * i}.weight": weight[run].mT, f"{part}.{2 * i}.bias": bias[run, 0]}
+        if self._log_std is not None:
+            named["log_std"] = self._log_std[run, 0]
+        return {name: value.detach().numpy().copy() for name, value in named.items()}
+
+    @staticmethod
+    def joined(weights: dict[str, np.ndarray]) -> torch.Tensor:
+        """What `weights` gave, as the one row (1, P) of a parameter matrix."""
+        pieces = []
+        for part in ("policy", "critic"):
+            for i in range(sum(name.startswith(f"{part}.") for name in weights) // 2):
+                pieces += [weights[f"{part}.{2 * i}.weight"].T.ravel(), weights[f"{part}.{2 * i}.bias"]]
+            if part == "policy" and "log_std" in weights:
+                pieces.append(weights["log_std"])
+        return torch.from_numpy(np.concatenate(pieces)[None])
+
     # ---- what a checkpoint calls -------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict:
