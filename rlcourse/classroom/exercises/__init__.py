@@ -290,6 +290,12 @@ def numbers(value):
     return np.array2string(flat, precision=4, separator=", ", threshold=8, edgeitems=3, suppress_small=True).replace("\n", "")
 
 
+def ends_in_words(terminated, truncated):
+    """For a message: what happens to the episode in each row."""
+    words = {(False, False): "no flag", (True, False): "terminated", (False, True): "truncated", (True, True): "both flags"}
+    return [words[bool(a), bool(b)] for a, b in zip(terminated, truncated, strict=True)]
+
+
 def _shown(value):
     text = repr(value)
     return f"{text if len(text) <= 60 else text[:57] + '…'} ({type(value).__name__})"

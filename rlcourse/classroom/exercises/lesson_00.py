@@ -4,7 +4,20 @@ import itertools
 
 import numpy as np
 
-from rlcourse.classroom.exercises import Wrong, array, close, entries, exercise, explained, number, numbers, recognise, run, word
+from rlcourse.classroom.exercises import (
+    Wrong,
+    array,
+    close,
+    ends_in_words,
+    entries,
+    exercise,
+    explained,
+    number,
+    numbers,
+    recognise,
+    run,
+    word,
+)
 from rlcourse.worlds.tabular import random_mdp
 
 # ------------------------------------------------------------------------------------------------------------ the machine
@@ -69,10 +82,11 @@ def returns_from_log(answer):
         got = array("the returns", run(answer, *log, gamma=0.5), shape=log[0].shape)
         if not close(got, _returns(*log)):
             on_rich = array("the returns", run(answer, *RICH_LOG, gamma=0.5), shape=(8,))
-            recognise(on_rich, {_about(log, got) + message: value for message, value in _mistakes_of_returns(*RICH_LOG).items()})
+            given = _about(log, got)
+            recognise(on_rich, {f"{given}: {message}": value for message, value in _mistakes_of_returns(*RICH_LOG).items()})
             raise Wrong(
-                f"{_about(log, got)}Follow one row by hand: Ĝ_t is the reward of row t plus γ times what follows. After the last "
-                "row of an episode, ask which of its two flags is set."
+                f"{given}. Follow one row by hand: Ĝ_t is the reward of row t plus γ times what follows. After the "
+                "last row of an episode, ask which of its two flags is set."
             )
     return "Equal to the plain sum, row by row, for one row with each kind of end and for 30 random logs."
 
@@ -140,11 +154,10 @@ def _mistakes_of_returns(rewards, next_values, terminated, truncated):
 def _about(log, got):
     rewards, next_values, terminated, truncated = log
     if len(rewards) > 2:
-        return f"In a log of {len(rewards)} rows: "
-    flags = ["both flags" if a and b else "terminated" if a else "truncated" if b else "goes on"
-             for a, b in zip(terminated, truncated, strict=True)]  # fmt: skip
-    given = f"rewards {numbers(rewards)}, next values {numbers(next_values)}, {', then '.join(flags)}"
-    return f"With γ = 0.5, {given}, your returns are {numbers(got)}: "
+        return f"In a log of {len(rewards)} rows"
+    ends = ends_in_words(terminated, truncated)
+    rows = [f"(reward {r:g}, next value {v:g}, {end})" for r, v, end in zip(rewards, next_values, ends, strict=True)]
+    return f"With γ = 0.5 and the row{'s' * (len(rows) > 1)} {', '.join(rows)} your returns are {numbers(got)}"
 
 
 # ------------------------------------------------------------------------------------------------------------- reset rows

@@ -135,10 +135,10 @@ def _mistakes_of_gradient(world, features, theta):
             summed(start, pi * advantage),
         "The right direction, too short by 1 − γ: d is not normalised in the theorem (Step 8).": 0.1 * right,
         "Your d counts visits without γ^t: this is the field of Step 11, which is no gradient.": summed(once, pi * advantage),
-        "d solves the *transposed* system: d = start + γ P_πᵀ d. Flow runs from s to s'.":
+        "d comes from the *transposed* system: a value looks at where one goes, a visit at where one came from.":
             summed(np.linalg.solve(system, start), pi * advantage),
-        "The feature of an action is not its score: subtract the mean feature of the state, Σ_b π(b|s) φ(s,b). (With A for Q it "
-        "would not matter. Why?)": summed(visits, pi * q_value, features),
+        "The feature of an action is not its score: what all actions of a state have in common must be taken off. (With A for Q "
+        "it would not matter. Why?)": summed(visits, pi * q_value, features),
         "The actions of a state must be weighted with π: this sum gives them all the same weight.": summed(visits, advantage),
         "Only the reward of the step itself counts in your sum. Take Q or A, which know about the future.":
             summed(visits, pi * world.reward.numpy()),
@@ -171,8 +171,8 @@ def how_many_episodes(answer):
         error = np.sqrt(noise / episodes)
         if not 0.5 <= error**2 <= 2:
             raise Wrong(
-                f"{name}: after {episodes:,.0f} episodes the standard error of the estimate is {error:.3g} times its mean, and "
-                "not about as large."
+                f"{name}: after {episodes:,.0f} episodes the standard error of the estimate is "
+                f"{'still' if error > 1 else 'only'} {error:.3g} times as large as its mean."
             )
     if not word(guess["mean at b = 200"], {"better arm": True, "worse arm": False, "nowhere": False}):
         raise Wrong(

@@ -25,7 +25,7 @@ def very_large_steps(answer):
             "again.":
                 1 - p,
             "Without baseline: a ticket that loses pays 0. That does not punish it; it changes nothing.": 1 - p * win,
-            "Without baseline: this is the probability to find the lottery, not to be locked out.": 1 - law[:, 0],
+            "Without baseline: this is the probability to find the lottery, not to be locked in.": 1 - law[:, 0],
             "The order is: without baseline first, then with V.": law[:, 1],
         })  # fmt: skip
         raise Wrong(_in_words(cases, got[:, 0], law[:, 0], "Without baseline"))
@@ -36,7 +36,7 @@ def very_large_steps(answer):
             "Which way does x go when the coin is tossed?": 1 - p,
             "With V: the coin's 1 is less than V, so the coin, too, is a disappointment. It sends x the other way.": 1 - p * win,
             "With V: nothing is 0 any more. A ticket that loses is worth 0 − V, and that is a step.": law[:, 0],
-            "With V: this is the probability to find the lottery, not to be locked out.": 1 - law[:, 1],
+            "With V: this is the probability to find the lottery, not to be locked in.": 1 - law[:, 1],
         })  # fmt: skip
         raise Wrong(_in_words(cases, got[:, 1], law[:, 1], "With V"))
     return (
@@ -72,16 +72,17 @@ def _in_words(cases, got, law, name):
 @exercise("02.2", "Two gradients from one loss", kind="implement", level=2, minutes=20)
 def two_gradients(answer):
     rng = np.random.default_rng(5)
-    for size in (6, 1, 4):
-        logits, value, target = rng.standard_normal((size, 3)), rng.standard_normal((size, 1)), 3 * rng.standard_normal(size)
-        batch = [logits, rng.integers(0, 3, size), value, target]
+    batches = [(rng.standard_normal((size, 3)), rng.integers(0, 3, size), rng.standard_normal((size, 1)),
+                3 * rng.standard_normal(size)) for size in (1, 4, 6)]  # fmt: skip
+    for batch in batches:
         by_logits, by_value, by_target = _gradients(answer, *batch)
         wanted = _differences(*batch)
         if not (close(by_logits, wanted[0], 1e-6) and close(by_value, wanted[1], 1e-6)):
-            _name_the_fault(by_logits, by_value, batch)
+            _name_the_fault(answer, batches[-1])
             part, got = ("logits", by_logits) if not close(by_logits, wanted[0], 1e-6) else ("values", by_value)
             raise Wrong(
-                f"With a batch of {size} the gradient in the {part} is {numbers(got)}. It differs from finite differences of "
+                f"With a batch of {len(batch[1])} the gradient in the {part} is {numbers(got)}. It differs from finite "
+                "differences of "
                 + ("−mean(log π · A) with the advantages A held fixed." if part == "logits" else "0.7 · mean(V − target)² alone.")
             )
         if np.abs(by_target).max() > 0:
@@ -120,7 +121,7 @@ def _differences(logits, action, value, target, h=1e-5):
     return differences(policy_part, logits), differences(critic_part, value)
 
 
-def _name_the_fault(by_logits, by_value, batch):
+def _name_the_fault(answer, batch):
     """Losses with the usual faults, differentiated by autograd, next to the learner's."""
 
     def gradients(policy_part, critic_part):
@@ -166,7 +167,7 @@ def _name_the_fault(by_logits, by_value, batch):
         "The advantage has the wrong sign: it is target minus value.":
             gradients(lambda taken, *rest: (taken * (rest[-2] - rest[-1]).detach()).mean(), error),
     }  # fmt: skip
-    recognise(np.concatenate([by_logits.ravel(), by_value.ravel()]), faults)
+    recognise(np.concatenate([g.ravel() for g in _gradients(answer, *batch)[:2]]), faults)
 
 
 # ------------------------------------------------------------------------------------------- episodes that straddle batches
@@ -192,7 +193,8 @@ def episode_returns(answer):
         wanted = _by_hand(*batch)
         if not (close(finished, wanted[0]) and close(running, wanted[1])):
             _name_the_leak(given, batches)
-            report = f"you report {numbers(finished)} as finished and {numbers(running)} as running on."
+            report = f"you report {numbers(finished)} as finished and {numbers(running)} as running on. "
+            report += "Follow one column: what has its episode earned when it ends?"
             raise Wrong(f"{_batch_in_words(*batch)} {report}")
     return "Right in seven batches, wherever they cut; so the pieces of a stream give what the whole gives."
 

@@ -5,7 +5,20 @@ from functools import cache
 import numpy as np
 import torch
 
-from rlcourse.classroom.exercises import Wrong, array, close, entries, exercise, explained, number, numbers, recognise, run, word
+from rlcourse.classroom.exercises import (
+    Wrong,
+    array,
+    close,
+    ends_in_words,
+    entries,
+    exercise,
+    explained,
+    number,
+    numbers,
+    recognise,
+    run,
+    word,
+)
 from rlcourse.worlds.moments import lambda_return_moments
 from rlcourse.worlds.tabular import random_walk
 
@@ -114,9 +127,9 @@ def by_a_filter(answer):
         if not close(got, _advantages(*stream)):
             on_rich = array("the advantages", run(answer, *RICH, gamma=0.5, gae_lambda=0.4), (8,))
             given = _stream_in_words(stream, got)
-            recognise(on_rich, {given + text: value for text, value in _mistakes_of_filter(*RICH).items()})
+            recognise(on_rich, {f"{given}: {text}": value for text, value in _mistakes_of_filter(*RICH).items()})
             raise Wrong(
-                f"{given}work out the residuals first and compare: after each end the filter must start "
+                f"{given}. Work out the residuals first and compare: after each end the filter must start "
                 "afresh, from the last row of the piece to its first."
             )
     return "Equal to the sum Σ (γλ)^l δ, row by row, for 40 streams with every kind of end."
@@ -167,21 +180,19 @@ def _mistakes_of_filter(rewards, values, next_values, terminated, truncated):
         "the right numbers in reverse order: turn them back after the filter.": right[::-1],
         "a sign in the filter: lfilter computes a₀ yₙ = b₀ xₙ − a₁ yₙ₋₁, so every second residual now comes with a minus.":
             _advantages(*stream, decay=-0.2),
-        "the memory of the filter is λ; it must be γλ.": _advantages(*stream, decay=0.4),
-        "the memory of the filter is γ; it must be γλ.": _advantages(*stream, decay=0.5),
-        "these are the residuals: λ does nothing.": _advantages(*stream, decay=0.0),
+        "the memory of the filter is λ alone: a factor is missing.": _advantages(*stream, decay=0.4),
+        "the memory of the filter is γ alone: λ does nothing.": _advantages(*stream, decay=0.5),
+        "these are the residuals: nothing flows back.": _advantages(*stream, decay=0.0),
         "these are the value targets, Â + V.": right + values,
     }  # fmt: skip
 
 
 def _stream_in_words(stream, got):
-    rewards, values, next_values, terminated, truncated = stream
-    if len(rewards) > 2:
-        return f"In a stream of {len(rewards)} rows: "
-    flags = ["both flags" if a and b else "terminated" if a else "truncated" if b else "goes on"
-             for a, b in zip(terminated, truncated, strict=True)]  # fmt: skip
-    given = f"rewards {numbers(rewards)}, values {numbers(values)}, next values {numbers(next_values)}, {', then '.join(flags)}"
-    return f"With γ = 0.5, λ = 0.4, {given}, your advantages are {numbers(got)}: "
+    if len(got) > 2:
+        return f"In a stream of {len(got)} rows"
+    columns = zip(*stream[:3], ends_in_words(*stream[3:]), strict=True)
+    rows = [f"(reward {r:g}, value {v:g}, next value {w:g}, {end})" for r, v, w, end in columns]
+    return f"With γ = 0.5, λ = 0.4 and the row{'s' * (len(rows) > 1)} {', '.join(rows)} your advantages are {numbers(got)}"
 
 
 # ------------------------------------------------------------------------------------------- resets that waste a row
