@@ -222,6 +222,16 @@ def test_word_explained_and_close():
     assert close([1, 2], [1, 2 + 1e-12]) and not close([1, 2], [1, 2.1]) and not close([1], [1, 1])
 
 
+def test_emphasis_and_code_of_a_message_are_shown_as_such():
+    def page(message):
+        return exercises.Result(exercises.Exercise("00.9", "x", "explain", 1, 5, None), False, message, "")._repr_html_()
+
+    assert "the row <em>after</em> it, <code>obs[t]</code>" in page("the row *after* it, `obs[t]`")
+    for plain in ("pi * (b * c) * d", "2*3*4", "x ** 2 ** y"):
+        assert plain in page(plain)
+    assert "a &lt;b&gt;" in page("a <b>")
+
+
 def test_entries_and_recognise():
     assert entries({"a": 1, "b": 2.5}, ("a", "b"), number) == {"a": 1.0, "b": 2.5}
     with pytest.raises(Wrong, match="'a', 'b'"):

@@ -18,6 +18,7 @@ Each lesson has a module here, lesson_03 for lesson 03, with one function per ex
 import copy
 import html
 import linecache
+import re
 import traceback
 from dataclasses import dataclass
 from importlib import import_module
@@ -88,6 +89,8 @@ class Result:
         colour = {True: "#009E73", False: "#D55E00", None: "#888888"}[self.ok]
         sign = {True: "✓", False: "✗", None: "○"}[self.ok]
         text = html.escape(self.message).replace("\n", "<br>")
+        text = re.sub(r"(?<![\w*])\*(\w[^*<]*)\*(?![\w*])", r"<em>\1</em>", text)
+        text = re.sub(r"`([^`<]+)`", r"<code>\1</code>", text)
         return (
             f'<div role="status" style="border-left:5px solid {colour};padding:.3em .9em;max-width:60em">'
             f"<b>{sign} Exercise {self.exercise.id}: {self._words()}.</b> {text}<br><small>{self.score}</small></div>"
