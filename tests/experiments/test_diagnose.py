@@ -307,6 +307,18 @@ def test_undecided_programs_are_not_called_wrong():
     rng = np.random.default_rng(0)
     report = diagnose(Perfect(lambda env, obs: int(rng.integers(env.num_actions))), gamma=0.8, seeds=(0,))
     assert not report.ok and "does not learn to avoid" in str(report) and report.rank("policy_sign") is None
+    assert report.rank("no_gradient") == 1 and report.not_examined["probe: early reward (Discrete)"] == "an easier probe failed"
+
+
+def test_seeds_that_disagree_show_a_policy_without_direction():
+    trained = iter(range(100))
+
+    def train(env_fn, seed, steps):
+        wrong = next(trained) % 3 > 0
+        return Perfect(lambda env, obs: 1 - best(env, obs) if wrong else best(env, obs))(env_fn, seed, steps)
+
+    report = diagnose(train, gamma=0.8, only=["probe: rewarded action (Discrete)"])
+    assert report.rank("order") == 1 and "with some seeds (share of right choices [1, 0, 0])" in str(report), str(report)
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ PPO_FILE, ROLLOUT_FILE = "rlcourse.agents.ppo", "rlcourse.agents.rollout"
 ACT, SEEDS = "agent.act(all_obs[t], noise[t])", "agent.env_seeds(algorithm.num_envs, again)"
 TRAINING_FILE = "rlcourse.agents.training"
 MORE = [  # suspect, name, module, old, new
-    ("order", "advantages reversed", PPO_FILE, GAE, GAE.replace("gae(", "(x[::-1].copy() for x in gae(") + ")"),
+    ("order", "advantages reversed", PPO_FILE, GAE, GAE.replace("= gae", "= (x[::-1].copy() for x in gae") + ")"),
     ("termination", "termination flags lost", ROLLOUT_FILE, FLAGS, FLAGS.replace("self.terminated", "self.terminated & False")),
     ("truncation", "flags as one", ROLLOUT_FILE, FLAGS, FLAGS.replace("self.terminated", "self.terminated | self.truncated")),
     ("old_log_prob_gradient", "old anew", PPO_FILE, CLIPPED, CLIPPED.replace("minibatch.log_prob", "log_prob.detach()")),
@@ -119,6 +119,7 @@ def rows():
 
 
 ROWS = [pytest.param(*row, id=f"{row[1].module.split('.')[-1]}: {row[1].name}") for row in rows()]
+HALF = [pytest.param(*row.values, id=row.id, marks=[pytest.mark.full] * (i % 2)) for i, row in enumerate(ROWS)]
 
 
 def diagnosed(algorithm, fault, **how):
@@ -128,8 +129,9 @@ def diagnosed(algorithm, fault, **how):
         return diagnose(getattr(sick, algorithm)(), **how)
 
 
-@pytest.mark.parametrize(("algorithm", "fault", "key"), ROWS)
+@pytest.mark.parametrize(("algorithm", "fault", "key"), HALF)
 def test_the_fault_is_found_by_asking_functions(algorithm, fault, key):
+    """The functions and the wiring of one update are enough to name the right suspect first or second."""
     report = diagnosed(algorithm, fault, only=["functions", "seeds"])
     assert report.rank(key) in (1, 2), str(report)
 

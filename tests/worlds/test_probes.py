@@ -5,6 +5,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
+from rlcourse.worlds import probes
 from rlcourse.worlds.make_env import make_env
 from rlcourse.worlds.probes import (
     PROBES,
@@ -98,3 +99,73 @@ def test_truncated_forever_ends_by_the_clock_alone():
     world.reset()
     flags = [world.step(np.zeros(1, int))[2:4] for _ in range(6)]
     assert [(bool(a[0]), bool(b[0])) for a, b in flags] == [(False, False), (False, False), (False, True)] * 2
+
+
+# -------------------------------------------------------------------------------------- probes with one choice: what faults see
+
+CHOICES = [probes.EarlyReward(), probes.EndOrGoOn(), probes.TruncatedInto(), probes.TruncatedInto(decoy=True),
+           probes.Patience(), probes.Patience(now=0.3)]  # fmt: skip
+
+
+def played(env, action):
+    """Rewards of one episode that meets the choice, from there on, and the last observation if it was truncated."""
+    env.reset(seed=0)
+    while env.obs[0] != env.choice:
+        env.reset()
+    rewards, ended = [], False
+    while not ended:
+        obs, reward, terminated, truncated, _ = env.step(action)
+        rewards.append(reward)
+        ended = terminated or truncated
+    return rewards, obs[0] if truncated else None
+
+
+def value_of(env, obs, gamma):
+    return env.values(gamma)[np.argmin(np.abs(env.observations[:, 0] - obs))]
+
+
+@pytest.mark.parametrize("env", CHOICES, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("gamma", [0.6, 0.9])
+def test_the_best_choice_is_the_one_with_the_larger_value(env, gamma):
+    q = []
+    for action in (0, 1):
+        rewards, final = played(env, action)
+        tail = 0.0 if final is None else gamma ** len(rewards) * value_of(env, final, gamma)
+        q.append(sum(gamma**k * r for k, r in enumerate(rewards)) + tail)
+    best = 1 if isinstance(env, probes.Patience) and gamma**3 > env.now else env.best
+    assert np.argmax(q) == best and abs(max(q) - value_of(env, env.choice, gamma)) < 1e-12
+    if isinstance(env, probes.Patience):
+        assert gamma**3 > env.now or env.best == 0
+
+
+@pytest.mark.parametrize("gamma", [0.6, 0.9])
+def test_what_faults_see_in_the_choices(gamma):
+    """The arithmetic of the docstrings."""
+    early = [played(probes.EarlyReward(), action)[0] for action in (0, 1)]
+    assert early == [[0, 0], [1, -0.5]]
+    end = [played(probes.EndOrGoOn(), action)[0] for action in (0, 1)]
+    assert end == [[1], [1, 0.5]]
+    v = 1 / (1 - gamma)
+    assert abs((1 + gamma * (0.5 + gamma * v)) - (1 + gamma * v) + gamma / 2) < 1e-12
+    assert [played(probes.TruncatedInto(), a) for a in (0, 1)] == [([0.3], None), ([0.0], 1.0)]
+    assert [played(probes.TruncatedInto(decoy=True), a) for a in (0, 1)] == [([0.3], None), ([0.0], -1.0)]
+    assert [played(probes.Patience(), a)[0] for a in (0, 1)] == [[0.75], [0, 0, 0, 1]]
+
+
+def test_where_the_episodes_of_the_time_limit_start():
+    for decoy, shares in ((False, np.array([1, 1, 1]) / 3), (True, np.array([1, 1, 5]) / 7)):
+        env = probes.TruncatedInto(decoy=decoy)
+        env.reset(seed=1)
+        starts = [float(env.reset()[0][0]) for _ in range(3000)]
+        assert np.allclose([starts.count(x) / 3000 for x in (-1.0, 0.0, 1.0)], shares, atol=0.04)
+        assert abs(np.mean([x if x else 0.3 for x in starts]) - env.optimal_return) < 0.06
+
+
+@pytest.mark.parametrize("probe", [*probes.CHOICES], ids=lambda p: p.__name__)
+@pytest.mark.filterwarnings("ignore")
+def test_gymnasium_accepts_the_choices_and_box_actions_count_by_sign(probe):
+    for continuous in (False, True):
+        check_env(probe(continuous=continuous))
+    discrete, box = probe(), probe(continuous=True)
+    for action, a in ((0, -0.2), (1, 0.2), (0, 0.0)):
+        assert played(discrete, action) == played(box, np.array([a], np.float32))

@@ -51,4 +51,40 @@ FAULTS = [
         "1.0 - float(action[0] - obs) ** 2",
         "A policy that always shouts passes.",
     ),
+    (
+        "the debt comes first",
+        "return self.at(1.0), 2 * self.debt, False, False, {}",
+        "return self.at(1.0), -self.debt, False, False, {}",
+        "Healthy agents choose the other action and are called faulty.",
+    ),
+    (
+        "the end pays more",
+        "return self.at(-1.0), 0.5, True, False, {}",
+        "return self.at(-1.0), -0.5, True, False, {}",
+        "Ending at once is best, so that nobody is found who does.",
+    ),
+    (
+        "truncation into a termination",
+        "return self.at(self.successor), 0.0, False, True, {}",
+        "return self.at(self.successor), 0.0, True, False, {}",
+        "Agents that bootstrap at time limits are called faulty.",
+    ),
+    (
+        "decoy like the other",
+        "*[1.0] * 5]) if decoy",
+        "*[1.0] * 1]) if decoy",
+        "The observation after the reset is worth too little to tempt anyone.",
+    ),
+    (
+        "waiting one step less",
+        "if obs == 0.5:",
+        "if obs == 0.0:",
+        "The discount that the choice needs is another one.",
+    ),
+    (
+        "Box by size",
+        "int(action[0] > 0) if",
+        "int(action[0] > 0.5) if",
+        "Half of the good actions count as bad ones.",
+    ),
 ]
