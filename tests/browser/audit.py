@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from lab import ROOT, chromium, jupyterlab  # noqa: E402
+from lab import ROOT, chromium, copy_of_the_lessons, jupyterlab  # noqa: E402
 
 IMPACTS = ("critical", "serious", "moderate", "minor")
 OURS = [".jp-Notebook .jp-OutputArea-output", ".jp-Notebook .jp-MarkdownOutput"]
@@ -103,7 +103,12 @@ def main(numbers):
             details.append({"lesson": path.name[:2], "as": kind} | finding)
 
     details = []
-    with tempfile.TemporaryDirectory() as folder, jupyterlab(folder, ROOT) as lab, chromium(find_browser()) as browser:
+    with (
+        tempfile.TemporaryDirectory() as settings,
+        tempfile.TemporaryDirectory() as folder,
+        jupyterlab(settings, copy_of_the_lessons(folder)) as lab,
+        chromium(find_browser()) as browser,
+    ):
         for path in lessons:
             with lab.open(browser, f"notebooks/{path.name}") as lesson:
                 lesson.run_all()

@@ -1,6 +1,5 @@
 """One JupyterLab and one Chromium for the browser tests of a file; xdist gives each file to one worker."""
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -13,10 +12,9 @@ sys.path.insert(0, str(HERE))
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
     """The folder that JupyterLab shows: copies of the lessons and pictures, so that nothing in the repository is changed."""
-    folder = tmp_path_factory.mktemp("site")
-    for name in ("notebooks", "figures"):
-        shutil.copytree(HERE.parents[1] / name, folder / name, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
-    return folder
+    from lab import copy_of_the_lessons
+
+    return copy_of_the_lessons(tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture(scope="session")

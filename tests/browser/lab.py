@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -32,7 +33,7 @@ ASK_KERNEL = """async code => {
 
 
 @contextlib.contextmanager
-def jupyterlab(folder, root=None):
+def jupyterlab(folder, root):
     """Start JupyterLab on `root` with settings of its own under `folder`; yield its address, stop it at the end."""
     folder, token = Path(folder), "lesson"
     (folder / "config" / "labconfig").mkdir(parents=True)
@@ -49,7 +50,7 @@ def jupyterlab(folder, root=None):
     options = ["--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"]
     options += [
         f"--IdentityProvider.token={token}",
-        f"--ServerApp.root_dir={root or ROOT}",
+        f"--ServerApp.root_dir={root}",
         "--LabApp.expose_app_in_browser=True",
     ]
     command = [sys.executable, "-m", "jupyterlab", *options]
@@ -65,6 +66,13 @@ def jupyterlab(folder, root=None):
             server.wait(30)
         except subprocess.TimeoutExpired:
             server.kill()
+
+
+def copy_of_the_lessons(folder):
+    """Copies of the lessons and pictures in `folder`: JupyterLab saves what it has run, and the originals must stay."""
+    for name in ("notebooks", "figures"):
+        shutil.copytree(ROOT / name, Path(folder) / name, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+    return Path(folder)
 
 
 def wait_for_server(server, address, log, seconds=60):

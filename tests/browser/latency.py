@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from lab import ROOT, chromium, jupyterlab  # noqa: E402
+from lab import ROOT, chromium, copy_of_the_lessons, jupyterlab  # noqa: E402
 
 WATCH = """box => {
     const watch = window.watch = {start: 0, changes: [], blank: 0, jumps: 0};
@@ -102,14 +102,19 @@ def main(arguments=None):
     parser.add_argument("--moves", type=int, default=0, help="per widget, for its memory, above 100 (0: not measured)")
     args = parser.parse_args(arguments)
     print("| lesson | widget, slider | median ms | p95 ms | blank frames | jump px | kernel MB | page MB |\n" + "|---" * 8 + "|")
-    with tempfile.TemporaryDirectory() as folder, jupyterlab(folder, ROOT) as lab, chromium(find_browser()) as browser:
+    with (
+        tempfile.TemporaryDirectory() as settings,
+        tempfile.TemporaryDirectory() as folder,
+        jupyterlab(settings, copy_of_the_lessons(folder)) as lab,
+        chromium(find_browser()) as browser,
+    ):
         for path in find(args.lessons):
             with lab.open(browser, f"notebooks/{path.name}") as lesson:
                 lesson.run_all()
                 for box in lesson.explorers():
                     sliders = box.locator("[role=slider]").all()
                     lines = [(slider, measure(lesson.page, box, slider, args.presses)) for slider in sliders]
-                    gained = [f"{mb:+.1f}" for mb in memory_gained(lesson, sliders, args.moves)] if args.moves else ["", ""]
+                    gained = [f"{mb:+.1f}" for mb in memory_gained(lesson, sliders, args.moves)] if args.moves and sliders else ["", ""]
                     for slider, seen in lines:
                         name = f"{box.get_attribute('aria-label')}, {slider.get_attribute('aria-label')}"
                         median, p95 = statistics.median(seen["changes"]), percentile(seen["changes"], 0.95)
