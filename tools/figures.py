@@ -6,7 +6,6 @@ derivation with its check cell, right the first widget.
 """
 
 import io
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -23,12 +22,10 @@ FIND = "text => window.jupyterapp.shell.currentWidget.content.model.sharedModel.
 
 def lesson_picture(browser_path, target):
     """Screenshots of two places of lesson 01, side by side."""
-    from lab import chromium, jupyterlab
+    from lab import chromium, copy_of_the_lessons, jupyterlab
 
     with tempfile.TemporaryDirectory() as folder:
-        site = Path(folder) / "site"
-        for name in ("notebooks", "figures"):
-            shutil.copytree(ROOT / name, site / name)
+        site = copy_of_the_lessons(Path(folder) / "site")
         with jupyterlab(Path(folder) / "jupyter", site) as lab, chromium(browser_path) as browser:
             with lab.open(browser, f"notebooks/{LESSON}", width=1000, height=1150) as lesson:
                 page = lesson.page
