@@ -1,0 +1,174 @@
+"""What a patient is, and how a diagnosis of one is judged."""
+
+import difflib
+import html
+from dataclasses import dataclass
+
+import rlcourse
+from rlcourse.classroom.clinic.measures import trained
+from rlcourse.classroom.faults import load_faulty
+from rlcourse.experiments.suspects import SUSPECTS
+
+NOTHING = "nothing"
+DIAGNOSES = {key: suspect.sentence for key, suspect in SUSPECTS.items()} | {
+    NOTHING: "Nothing is wrong with the code; the report is mistaken."
+}
+WARDS = {
+    "order": "Time and order",
+    "gradients": "Shapes, signs and gradients",
+    "continuous": "Continuous actions",
+    "trust": "Trust region",
+    "bookkeeping": "Bookkeeping",
+    "mistaken": "Second opinions",
+    "score": "The score is no proof",
+}
+
+
+@dataclass(frozen=True)
+class Patient:
+    """A report from the public record, and what belongs to it.
+
+    Args:
+        name: what to call it; gives nothing away. ward: a key of WARDS.
+        complaint: the report, paraphrased. sources: pairs (label, address or None).
+        suspect: the right diagnosis, a key of DIAGNOSES.
+        faults: what to change in the healthy package; none if it is right as it is.
+        program: for the one patient that is no changed package: its algorithm.
+        case: the training that shows the symptom (measures.Case); None where numbers show it.
+        measure: the symptom, one number per seed: (package, result, case), or without a case (package, seeds). label: its name.
+        claim, claim_label: for a mistaken report, the number that it is about; `measure` is then what settles the matter.
+        curve: name in the history that is drawn beside it, or None.
+        read: the diagnostics to read. cure: what to do about it. against: {wrong diagnosis: what contradicts it}.
+    """
+
+    name: str
+    ward: str
+    complaint: str
+    sources: list
+    suspect: str
+    measure: object
+    label: str
+    read: str
+    cure: str
+    against: dict
+    faults: tuple = ()
+    case: object = None
+    claim: object = None
+    claim_label: str = ""
+    curve: str | None = None
+    program: type | None = None
+
+    __hash__ = object.__hash__
+
+    @property
+    def mistaken(self):
+        return self.suspect == NOTHING
+
+    def package(self):
+        """The package as this patient has it; the healthy one if there is nothing to change."""
+        return load_faulty(*self.faults) if self.faults else rlcourse
+
+    def algorithm(self, healthy=False):
+        """The algorithm with the settings of its case, sick or healthy; None without a case."""
+        if self.case is None:
+            return None
+        settings = self.case.configure(rlcourse if healthy else self.package())
+        return settings if healthy or self.program is None else self.program(**vars(settings))
+
+    def examine(self, seeds, healthy=False):
+        """The symptom: (numbers, history).
+
+        Returns:
+            numbers (R,), one per seed; history of the training that shows it, {} without a case.
+        """
+        package = rlcourse if healthy else self.package()
+        if self.case is None:
+            return self.measure(package, seeds), {}
+        result = trained(self.case, package, self.algorithm(healthy), seeds)
+        return self.measure(package, result, self.case), result.history
+
+    def reported(self, seeds):
+        """The number that a mistaken report is about, (R,)."""
+        if self.case is None:
+            return self.claim(rlcourse, seeds)
+        return self.claim(rlcourse, trained(self.case, rlcourse, self.algorithm(), seeds), self.case)
+
+    def diff(self):
+        """What the cure changes, as the lines of a diff: from sick (-) to healthy (+)."""
+        lines = []
+        for module in dict.fromkeys(fault.module for fault in self.faults):
+            sick, healthy = (_lines(self, module, cured) for cured in (False, True))
+            lines.append(f"# {module}")
+            changes = list(difflib.unified_diff(sick, healthy, n=0))[2:]  # without the names of the files
+            lines += [line.rstrip() for line in changes if line[0] != "@"]
+        return "\n".join(lines)
+
+
+def _lines(patient, module, cured):
+    """The source lines of a module, sick or cured."""
+    faults = [fault for fault in patient.faults if fault.module == module]
+    source = faults[0].source().replace(faults[0].new, faults[0].old) if cured else faults[0].source()
+    for fault in faults[1:]:
+        source = source if cured else source.replace(fault.old, fault.new)
+    return source.splitlines()
+
+
+class Result:
+    """What `diagnosis` says. ok: True, False, or None for "not attempted yet"."""
+
+    def __init__(self, name, ok, message):
+        self.name, self.ok, self.message = name, ok, message
+
+    def _words(self):
+        return {True: "Right", False: "Not yet", None: "Not attempted yet"}[self.ok]
+
+    def __repr__(self):
+        return f"{self.name}: {self._words()}. {self.message}"
+
+    def _repr_html_(self):
+        return f'<div role="status">{self.html()}</div>'
+
+    def html(self):
+        """The message in colour, with a sign for those who see none."""
+        colour = {True: "#009E73", False: "#D55E00", None: "#888888"}[self.ok]
+        sign = {True: "✓", False: "✗", None: "○"}[self.ok]
+        text = html.escape(self.message)
+        style = f"border-left:5px solid {colour};padding:.3em .9em;max-width:60em;line-height:1.4"
+        return f'<div style="{style}"><b>{sign} {html.escape(self.name)}: {self._words()}.</b> {text}</div>'
+
+
+def judge(patient, guess):
+    """Result of a diagnosis: right, or not yet with what contradicts it; never the answer.
+
+    Raises:
+        ValueError: no such diagnosis; the message lists them.
+    """
+    if guess is None or guess is Ellipsis:
+        return Result(patient.name, None, "Choose a diagnosis.")
+    if guess not in DIAGNOSES:
+        near = difflib.get_close_matches(str(guess), DIAGNOSES, n=2)
+        hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
+        raise ValueError(f"diagnosis {guess!r} of {patient.name!r}: {hint}There are {', '.join(DIAGNOSES)}.")
+    if guess == patient.suspect:
+        return Result(patient.name, True, f"{DIAGNOSES[guess]} The cure is folded below.")
+    if guess == NOTHING:
+        default = f"Something is wrong. Look at {patient.read}."
+    elif patient.mistaken:
+        default = f"If it were that, you would find it so: {SUSPECTS[guess].look} Here that test is passed."
+    else:
+        default = f"To be sure of that: {SUSPECTS[guess].look} Here that test is passed. Look at {patient.read}."
+    return Result(patient.name, False, patient.against.get(guess, default))
+
+
+def complaint_text(patient):
+    """The cell above a patient: heading, complaint, threads, what to read."""
+    threads = ", ".join(f"[{label}]({address})" if address else label for label, address in patient.sources)
+    return f"#### {patient.name}\n\n> {patient.complaint}\n\n*Threads:* {threads}. *Read:* {patient.read}."
+
+
+def cure_text(patient):
+    """The cell below a patient: its cure, folded, with the lines that change."""
+    lines = f"\n\n```diff\n{patient.diff()}\n```" if patient.faults else ""
+    verdict = "Nothing is wrong." if patient.mistaken else DIAGNOSES[patient.suspect]
+    title = "The second opinion" if patient.mistaken else "The cure"
+    return f"<details><summary><b>{title}</b></summary>\n\n**{verdict}** {patient.cure}{lines}\n\n</details>"
