@@ -19,6 +19,7 @@ from PIL import Image
 
 from rlcourse.agents.policies import Policy
 from rlcourse.classroom.figures import WIDTH, Picture, check_alt, new_figure, paint, png
+from rlcourse.experiments.film import play_episode
 
 FRAME_WIDTH = 400  # pixels
 MAX_BYTES = 1_200_000  # of all frames together as they go into the page; of a longer episode every second, fourth … is shown
@@ -51,17 +52,9 @@ class Episode(NamedTuple):
 
 def play(policy, env, seed, deterministic, max_steps):
     """Play one episode in `env` (a Gymnasium environment that renders arrays)."""
-    generator = np.random.default_rng(seed)
-    obs, _ = env.reset(seed=seed)
-    frames, total, ending = [_small(env.render())], 0.0, f"stopped after {max_steps} steps"
-    for _ in range(max_steps):
-        obs, reward, terminated, truncated, _ = env.step(policy.act(obs, deterministic, generator))
-        frames.append(_small(env.render()))
-        total += float(reward)
-        if terminated or truncated:
-            ending = "terminated: the task itself ended it" if terminated else "truncated: the time limit ended it"
-            break
-    return Episode(frames, total, len(frames) - 1, ending, env.metadata.get("render_fps", 30))
+    frames = []
+    played = play_episode(policy, env, seed, deterministic, max_steps, lambda picture: frames.append(_small(picture)))
+    return Episode(frames, *played, env.metadata.get("render_fps", 30))
 
 
 def _small(frame):

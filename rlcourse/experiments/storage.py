@@ -64,7 +64,7 @@ def train_in_folder(
 ):  # fmt: skip
     """`train`, with a folder for each run and a checkpoint on the way. A kill at any moment loses at most `every` seconds.
 
-    Ctrl-C (and a request to terminate) ends the training after the current update and saves it; a second Ctrl-C ends it at once.
+    Ctrl-C (and a request to terminate) ends the training after the current update and saves it; another, a second later, at once.
 
     Args:
         folder: the experiment's folder, made if it is missing.
@@ -85,9 +85,10 @@ def train_in_folder(
         raise ValueError(f"every = {every!r}; expected seconds between checkpoints, a number ≥ 0.")
     seeds = list(seeds)
     plan = Plan(Path(folder), algorithm, env, total_steps, seeds, name, dtype, batched, command)
-    snapshot = _start(plan, resume)
-    if snapshot == "finished":
+    _make_folder(plan.folder)
+    if finished(plan):
         return plan.folders
+    snapshot = _start(plan, resume)
     keeper = _Keeper(plan, every)
     with _signals() as asked:
         how = {"progress": progress, "dtype": dtype, "batched": batched, "resume": snapshot}
@@ -111,9 +112,9 @@ class Plan:
     env: object
     total_steps: int
     seeds: list
-    name: str | None
-    dtype: torch.dtype
-    batched: bool
+    name: str | None = None
+    dtype: torch.dtype = torch.float32
+    batched: bool = True
     command: object = None
 
     @property
@@ -121,7 +122,7 @@ class Plan:
         """What must be equal for a training to be the same; `total_steps` apart."""
         settings = dataclasses.asdict(self.algorithm)
         facts = {"algorithm": type(self.algorithm).__name__, "settings": settings, "env": env_name(self.env)}
-        facts |= {"seeds": self.seeds, "dtype": str(self.dtype).removeprefix("torch."), "batched": self.batched}
+        facts |= {"seeds": list(self.seeds), "dtype": str(self.dtype).removeprefix("torch."), "batched": self.batched}
         return json.loads(json.dumps(facts))
 
     def _label(self, algorithm):
@@ -141,7 +142,7 @@ class Plan:
 
     @property
     def folders(self):
-        seeds = self.seeds * self.algorithm.num_settings
+        seeds = list(self.seeds) * self.algorithm.num_settings
         return [self.folder / self._name(text, seed) for text, seed in zip(self.labels, seeds, strict=True)]
 
     @property
@@ -193,15 +194,21 @@ class _Keeper:
         self.last = time.monotonic()
 
 
-def _start(plan, resume):
-    """None: begin. A snapshot: go on from it. "finished": there is nothing to do."""
-    _make_folder(plan.folder)
+def finished(plan) -> bool:
+    """Whether there are all runs of a plan, to their ends.
+
+    Raises:
+        FileExistsError: there are runs of the same names with other settings.
+    """
     old = {path: read_config(path) for path in plan.folders if (path / CONFIG).exists()}
     for path, config in old.items():
         _check_same(path, config["trained_together"], plan)
     done = [config["finished"] and config["total_steps"] >= plan.total_steps for config in old.values()]
-    if len(done) == len(plan.folders) and all(done):
-        return "finished"
+    return len(done) == len(plan.folders) and all(done)
+
+
+def _start(plan, resume):
+    """None: begin. A snapshot: go on from it."""
     for left in plan.folder.glob(f"{glob_escape(plan.checkpoint.name)}.*.part"):  # from a kill in the middle of writing
         left.unlink(missing_ok=True)
     if not plan.checkpoint.exists():
@@ -240,13 +247,14 @@ def _check_same(path, facts, plan):
 
 @contextlib.contextmanager
 def _signals():
-    """A list that gets the number of the first signal that asks to stop; the second one interrupts at once."""
-    asked = []
+    """A list that gets the number of the first signal that asks to stop; another one, a second later or more, stops at once."""
+    asked, times = [], []
 
     def note(signum, frame):
-        if asked:
-            raise KeyboardInterrupt
         asked.append(signum)
+        times.append(time.monotonic())
+        if times[-1] - times[0] > 1:
+            raise KeyboardInterrupt("stopped at once; what was done since the last checkpoint is lost.")
 
     if threading.current_thread() is not threading.main_thread():  # only the main thread may; others are not interrupted
         yield asked
