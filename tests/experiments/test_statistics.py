@@ -1,10 +1,17 @@
-"""Interquartile mean and bootstrap intervals, against SciPy and against known distributions."""
+"""Statistics of runs, by hand, against SciPy, and against known distributions."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from rlcourse.experiments.statistics import bootstrap_interval, interquartile_mean
+from rlcourse.experiments.statistics import (
+    bootstrap_interval,
+    first_reaching,
+    interquartile_mean,
+    performance_profile,
+    probability_of_improvement,
+    seeds_needed,
+)
 
 
 def test_iqm_by_hand():
@@ -63,3 +70,77 @@ def test_wrong_input_is_named(strata, options, words):
         bootstrap_interval(interquartile_mean, *strata, rng=np.random.default_rng(0), **options)
     with pytest.raises(ValueError, match="at least one value"):
         interquartile_mean([])
+
+
+# ---------------------------------------------------------------------------------------------------- comparisons
+
+
+def test_probability_of_improvement_by_hand_and_is_mann_and_whitneys_u():
+    assert probability_of_improvement([1.0, 3.0], [2.0]) == 0.5
+    assert probability_of_improvement([2.0], [2.0]) == 0.5
+    assert probability_of_improvement([5.0, 6.0], [1.0, 2.0, 3.0]) == 1.0
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 6, 13).astype(float), rng.integers(1, 7, 9).astype(float)  # with ties
+    assert probability_of_improvement(x, y) == pytest.approx(stats.mannwhitneyu(x, y).statistic / (13 * 9), abs=1e-12)
+    assert probability_of_improvement(x, y) + probability_of_improvement(y, x) == pytest.approx(1)
+    assert np.isnan(probability_of_improvement([1.0, np.nan], y))
+
+
+def test_probability_of_improvement_fits_the_bootstrap_and_covers_a_known_value():
+    """X ~ N(1, 1), Y ~ N(0, 1): P(X > Y) = Φ(1/√2) = 0.760. 90 % intervals over 100 studies of 30 runs each."""
+    exact, inside = stats.norm.cdf(0.5**0.5), 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        low, high = bootstrap_interval(probability_of_improvement, rng.normal(1, 1, 30), rng.normal(0, 1, 30),
+                                       level=0.9, resamples=400, rng=rng)  # fmt: skip
+        inside += low <= exact <= high
+    assert 78 <= inside <= 98  # fixed seeds; a binomial number with p = 0.9 lies there with probability 0.999
+
+
+def test_profile_by_hand_and_is_one_minus_the_empirical_distribution():
+    np.testing.assert_allclose(performance_profile([1.0, 2.0, 2.0, 9.0], [0, 1, 2, 9, 10]), [1, 0.75, 0.25, 0, 0])
+    scores = np.random.default_rng(1).normal(size=(3, 40))
+    tau = np.linspace(-2, 2, 21)
+    theirs = [1 - stats.ecdf(row).cdf.evaluate(tau) for row in scores]
+    np.testing.assert_allclose(performance_profile(scores, tau), theirs, atol=1e-12)
+    assert performance_profile([-np.inf, 1.0], [0.0]) == 0.5
+    # the area below a profile is the mean
+    fine = np.linspace(-6, 6, 120_001)
+    area = performance_profile(scores[0], fine).mean() * 12 - 6
+    assert area == pytest.approx(scores[0].mean(), abs=1e-3)
+
+
+def test_first_reaching():
+    steps = np.array([[10.0, 20.0, 30.0]] * 4)
+    returns = np.array([[1, 5, 2], [np.nan, np.nan, 5], [1, 2, 3], [7, 1, 6]], float)
+    assert first_reaching(steps, returns, 5.0).tolist() == [20.0, 30.0, np.inf, 10.0]
+    assert np.median(first_reaching(steps, returns, 5.0)) == 25.0
+
+
+def test_seeds_needed_is_what_the_normal_formula_says():
+    """Half the width of a 95 % interval of the mean is 1.96 s/√n, so n = (1.96 s / precision)²."""
+    scores = np.random.default_rng(2).normal(0, 1, 400)
+    mean = lambda x: x.mean(-1)  # noqa: E731
+    for precision in (0.5, 0.2):
+        wanted = (1.96 * scores.std() / precision) ** 2
+        found = seeds_needed(scores, precision, statistic=mean, resamples=8000, rng=np.random.default_rng(3))
+        assert abs(found - wanted) < 0.12 * wanted + 1
+    assert seeds_needed(np.zeros(5), 1.0, rng=np.random.default_rng(0)) == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda rng: probability_of_improvement([], [1.0]), "scores has shape"),
+        (lambda rng: probability_of_improvement([1.0], []), "others has shape"),
+        (lambda rng: performance_profile([1.0, np.nan], [0.0]), "the score that it deserves"),
+        (lambda rng: performance_profile([1.0], 0.0), r"thresholds has shape \(\)"),
+        (lambda rng: first_reaching([1.0, 2.0], [1.0], 0), "expected the same"),
+        (lambda rng: seeds_needed(np.ones(4), 1.0, rng=rng), "at least 5"),
+        (lambda rng: seeds_needed(np.ones(5), 0.0, rng=rng), "precision = 0.0"),
+        (lambda rng: seeds_needed(np.arange(5.0), 1e-3, most=50, rng=rng), r"more than 50 runs; 50 give ±0\.\d"),
+    ],
+)
+def test_wrong_input_of_comparisons_is_named(call, words):
+    with pytest.raises(ValueError, match=words):
+        call(np.random.default_rng(0))

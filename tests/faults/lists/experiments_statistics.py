@@ -30,4 +30,17 @@ FAULTS = [
         "False or",
         "One run gives an interval of width 0: certainty from nothing.",
     ),
+    ("ties count as losses", "np.where(x == y, 0.5, 0.0)", "0.0", "Two equal algorithms: each looks worse than the other."),
+    ("the other way round", "np.where(x > y, 1.0", "np.where(x < y, 1.0", "The worse algorithm is praised."),
+    ("NaN counts as a loss", " + 0 * (x + y)", "", "A run that failed goes unnoticed."),
+    ("share at or above", "> thresholds).mean(-2)", ">= thresholds).mean(-2)", "The profile jumps one place too late."),
+    ("last entry instead of first", "there.argmax(-1)", "(there.shape[-1] - 1 - there[..., ::-1].argmax(-1))", "All look slow."),
+    (
+        "failures dropped",
+        "np.where(there.any(-1), first, np.inf)",
+        "first",
+        "A run that never gets there looks like the fastest.",
+    ),
+    ("width for half the width", "return (high - low) / 2", "return high - low", "Four times as many seeds as needed."),
+    ("one seed too few", "return high\n\n\ndef _middle", "return low\n\n\ndef _middle", "The precision is just missed."),
 ]
