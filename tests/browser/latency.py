@@ -73,7 +73,16 @@ def row(times):
 
 
 KERNEL_MB = "import gc, os, psutil; gc.collect(); print(psutil.Process(os.getpid()).memory_info().rss / 1e6)"
-PAGE_MB = "() => performance.memory.usedJSHeapSize / 1e6"
+
+
+def page_mb(page):
+    """Megabytes of JavaScript's heap after its garbage is collected."""
+    session = page.context.new_cdp_session(page)
+    session.send("HeapProfiler.collectGarbage")
+    session.send("Performance.enable")
+    metrics = {metric["name"]: metric["value"] for metric in session.send("Performance.getMetrics")["metrics"]}
+    session.detach()
+    return metrics["JSHeapUsedSize"] / 1e6
 
 
 def memory_gained(lesson, sliders, moves, early=100):
@@ -82,7 +91,7 @@ def memory_gained(lesson, sliders, moves, early=100):
     for move in range(moves + 1):
         if move in (early, moves):
             lesson.page.wait_for_timeout(1500)
-            now = float(lesson.ask_kernel(KERNEL_MB)), lesson.page.evaluate(PAGE_MB)
+            now = float(lesson.ask_kernel(KERNEL_MB)), page_mb(lesson.page)
             gained, before = before and [b - a for a, b in zip(before, now, strict=True)], now
         if move % 14 == 0:
             sliders[move // 14 % len(sliders)].focus()
@@ -114,7 +123,11 @@ def main(arguments=None):
                 for box in lesson.explorers():
                     sliders = box.locator("[role=slider]").all()
                     lines = [(slider, measure(lesson.page, box, slider, args.presses)) for slider in sliders]
-                    gained = [f"{mb:+.1f}" for mb in memory_gained(lesson, sliders, args.moves)] if args.moves and sliders else ["", ""]
+                    gained = (
+                        [f"{mb:+.1f}" for mb in memory_gained(lesson, sliders, args.moves)]
+                        if args.moves and sliders
+                        else ["", ""]
+                    )
                     for slider, seen in lines:
                         name = f"{box.get_attribute('aria-label')}, {slider.get_attribute('aria-label')}"
                         median, p95 = statistics.median(seen["changes"]), percentile(seen["changes"], 0.95)
