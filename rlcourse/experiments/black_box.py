@@ -223,6 +223,20 @@ def _blame(name, got, expected, gamma):
     return {"discount": 2 * LIKELY} if undiscounted else {"order": LIKELY, "discount": LIKELY, "critic": HINT}
 
 
+def examine_reload(learner, reload, continuous):
+    """The policy that was saved and loaded chooses as the trained one did, on ObservedAction."""
+    act = learner.policies(lambda: probes.ObservedAction(continuous), learner.seeds[:1], learner.steps)[0]
+    loaded = learner._guarded("reload", reload, act)
+    if not callable(loaded):
+        raise Refusal(f"reload returned {loaded!r}; expected a function act(obs) → action")
+    for obs in ([-1.0], [1.0]):
+        before, after = (learner.actions(one, obs, 100).mean() for one in (act, loaded))
+        if abs(before - after) > 0.5:
+            text = f"at observation {show(obs)} the mean of 100 actions is {before:.2g} before and {after:.2g} after loading"
+            yield {"observation_statistics": EXACT}, text
+            return
+
+
 # --------------------------------------------------------------------------------------------------------------- seeding
 
 

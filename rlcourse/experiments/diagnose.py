@@ -124,7 +124,7 @@ def diagnose(
     tasks, absent = _white_tasks(given, own, actions)
     if agent is not None:
         learner = black_box.Learner(own or agent, gamma, tuple(seeds), steps, value)
-        more, without = _black_tasks(learner, actions)
+        more, without = _black_tasks(learner, actions, given.get("reload"))
         tasks, absent = tasks + more, absent | without
     else:
         absent["training on probe environments"] = "no train function was given"
@@ -173,7 +173,7 @@ def _white_tasks(given, own, actions):
     return tasks, absent
 
 
-def _black_tasks(learner, actions):
+def _black_tasks(learner, actions, reload):
     kinds = {"discrete": [False], "box": [True], "both": [False, True]}[actions]
     tasks, absent = [], {}
     for continuous in kinds:
@@ -182,6 +182,9 @@ def _black_tasks(learner, actions):
         if continuous == kinds[0]:
             seeding = lambda c=continuous: black_box.examine_seeding(learner, c)  # noqa: E731
             tasks.append((Examination("seeds", (), ("seeding",), None), seeding))
+            if reload is not None:
+                loading = lambda c=continuous: black_box.examine_reload(learner, reload, c)  # noqa: E731
+                tasks.append((Examination("save and load", ("reload",), ("observation_statistics",), None), loading))
         for probe in black_box.the_probes(learner.gamma):
             name = f"probe: {probe.name} ({label})"
             if continuous != kinds[0] and (probe.values_only or probe.name not in ("rewarded action", "observed action")):

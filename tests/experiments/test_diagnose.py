@@ -45,12 +45,6 @@ def test_healthy_functions_and_wiring(algorithm):
     assert report.ok and not report.suspects and len(report.passed) >= 35, str(report)
 
 
-def test_a_healthy_algorithm_in_training():
-    report = diagnose(A2C(), seeds=(0, 1, 2))
-    assert report.ok and not report.suspects, str(report)
-    assert set(report.passed) >= {f"probe: {probe.name} (Discrete)" for probe in the_probes(0.8)} and not report.not_examined
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=kinds)
 @pytest.mark.parametrize("seed", range(20))
@@ -360,6 +354,15 @@ def test_train_may_take_gamma():
     assert set(seen) == {0.7}
 
 
+def test_a_policy_that_changes_when_it_is_loaded():
+    healthy, sick = lambda act: (lambda obs: act(obs)), lambda act: (lambda obs: act(0 * obs))
+    for reload, ok in ((healthy, True), (sick, False)):
+        report = diagnose(Perfect(best), Hooks(reload=reload), gamma=0.8, only=["reload"])
+        assert report.passed == ["save and load"] if ok else report.rank("observation_statistics") == 1, str(report)
+    report = diagnose(Perfect(best), Hooks(reload=lambda act: None), gamma=0.8, only=["reload"])
+    assert "expected a function act(obs)" in report.failed["save and load"]
+
+
 def test_seeds_are_examined():
     rng = np.random.default_rng()
 
@@ -501,3 +504,9 @@ def test_no_warnings():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         diagnose(TRPO(), only=FUNCTIONS)
+
+
+def test_a_healthy_algorithm_in_training():
+    report = diagnose(A2C(), seeds=(0, 1, 2))
+    assert report.ok and not report.suspects, str(report)
+    assert set(report.passed) >= {f"probe: {probe.name} (Discrete)" for probe in the_probes(0.8)} and not report.not_examined
