@@ -103,9 +103,10 @@ class OwnAgent:
 
     def functions(self):
         """What the examinations of this module ask, by name."""
-        names = ["slopes", "saved", "seen", "sampled", "objective", "log_ratios", "fisher", "starts", "solve"]
+        names = ["slopes", "saved", "seen", "sampled", "stored", "objective", "log_ratios", "fisher", "starts", "solve"]
         exactly = type(self.algorithm).__name__ if type(self.algorithm).__module__.startswith(f"{self.root}.agents.") else ""
         names += ["trust_region_step"] * (exactly == "TRPO") + ["first_steps"] * (exactly in ("VPG", "A2C", "PPO"))
+        names += ["epochs"] * (exactly == "PPO")
         facts = {"normalizes": lambda: getattr(self.algorithm, "normalize", True) not in (False, "never")}
         facts["clips"] = lambda: exactly == "PPO"
         return {name: getattr(self, name) for name in names} | facts
@@ -153,6 +154,15 @@ class OwnAgent:
             value_coef=case.value_coef, clip_epsilon=0.2, max_grad_norm=None, anneal=False, value_clip=None, target_kl=None,
         )  # fmt: skip
         return steps, agent.parameters[0].numpy().copy()
+
+    def epochs(self, case, target_kl):
+        """How many of four epochs PPO takes with this target_kl."""
+        agent = self.agent(case.states, case.space, case.parameters)
+        steps = self.recorded_update(
+            case, agent, learning_rate=0.3, update_epochs=4, entropy_coef=0.0, max_grad_norm=None, anneal=False,
+            value_clip=None, target_kl=target_kl, clip_epsilon=100.0,
+        )  # fmt: skip
+        return len(steps)
 
     def trust_region_step(self, case, **settings):
         """The policy's parameters after one update of TRPO."""
@@ -215,6 +225,14 @@ class OwnAgent:
         bounded = self.agent(2, spaces.Box(-2.0, 4.0, (1,), np.float64), bounds="tanh").head.squash(np.array([[0.0], [1.0]]))
         with torch.no_grad():
             return (policy.from_noise(unit) - policy.from_noise(0 * unit))[0, 0], policy.log_std[0, 0].detach(), bounded[:, 0]
+
+    def stored(self):
+        """Actions (T, 2) that a rollout stores for a tanh policy with mean 0 and σ = e in the box ±1."""
+        collecting = self.module("agents.rollout")
+        world = self.module("worlds.make_env").make_env(lambda: probes.ConstantReward(continuous=True), 4, seed=0)
+        agent = self.agent(world.obs_size, world.action_space, bounds="tanh", initial_log_std=1.0)
+        data, _ = collecting.collect(agent, world, world.reset(), 16, collecting.Episodes(1, 4))
+        return np.asarray(data.action)
 
     def objective(self, name, *tensors):
         return getattr(self.module("equations.objectives"), name)(*tensors)
@@ -425,6 +443,9 @@ def critic_gradient_of_an_update(ask):
         wrong = [("critic", case.advantages()), ("critic", case.advantages() + case.reward)]
         wrong += [(key, x + case.value) for key, x in case.mistaken_advantages()]
         keys = [key for key, target in wrong if alike(got, factor * case.critic_slope(target.ravel(), before))]
+        # what −mean log π · (target − V) adds if V is no constant there: the slope of mean log π · V
+        leaked = case.critic_slope(case.value_at(before) - case.policy_at(before)[0] / 2, before)
+        keys += ["advantage_gradient"] if alike(got, expected + leaked) else []
         keys += ["critic"] if alike(got, 0 * got) or alike(got, -expected) else []
         in_proportion = alike(got / (np.linalg.norm(got) or 1), expected / np.linalg.norm(expected))
         otherwise = {"critic": HINT if in_proportion else LIKELY}
@@ -616,6 +637,27 @@ def spread_of_the_actions(ask):
             return
     if not same(bounded, 1 + 3 * np.tanh([0.0, 1.0])):
         yield {"tanh": 2 * LIKELY}, f"u = [0, 1] squashed into −2 … 4: expected [1, 3.285], got {show(bounded)}"
+
+
+@examination("actions of a tanh policy", "stored", suspects=("tanh", "clipped_action"))
+def stored_actions_are_those_drawn(ask):
+    actions = ask("stored")
+    outside = int((np.abs(actions) > 1).sum())
+    if outside < 20:  # of 64, where 46 are expected
+        key = "clipped_action" if (np.abs(actions) == 1).sum() >= 3 else "tanh"
+        text = f"{outside} of {actions.size} stored actions lie outside ±1, where N(0, e) has two thirds"
+        yield {key: EXACT}, f"{text}: what is stored is not what was drawn, but the density is that of the draw"
+
+
+@examination("early stop", "epochs", suspects=("kl_estimate",))
+def early_stop_by_counting(ask):
+    for case in (Case(DISCRETE), Case(BOX)):
+        for target_kl, expected in ((1e-9, 1), (1e9, 4)):
+            taken = ask("epochs", case, target_kl)
+            if taken != expected:
+                text = f"of 4 epochs with target_kl = {target_kl:g} it takes {taken}, expected {expected}"
+                yield {"kl_estimate": 2 * LIKELY}, text
+                return
 
 
 @examination("constants in the losses", "objective", suspects=("advantage_gradient", "old_log_prob_gradient"))

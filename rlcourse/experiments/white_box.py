@@ -335,6 +335,8 @@ def policy_gradient_by_hand(ask):
     if not same(slope, expected):
         flipped, total = same(-slope, expected), same(slope, np.multiply(2, expected))
         weights = {"policy_sign": EXACT} if flipped else {"broadcast": LIKELY, "ratio": 2 * LIKELY, "no_gradient": HINT}
+        if same(slope, [0.5, 0.5]):  # the mean advantage for every sample: the mean over the matrix (N, N)
+            weights = {"broadcast": 2 * EXACT}
         if not total:  # a sum instead of the mean only changes the size of the step
             yield weights, f"log π = [−1, −2], advantages [1, −3]: expected slopes [−0.5, 1.5] in log π, got {show(slope)}"
 
