@@ -135,10 +135,10 @@ def updates_survived(package, result, case):
 
 
 def return_of_the_policy(package, result, case):
-    """Mean return of 10 fresh episodes played by the policy that `result.policy` hands out."""
+    """Mean return of 5 fresh episodes played by the policy that `result.policy` hands out."""
     env = WORLDS.get(case.env, case.env)
     runs = range(len(result.runs))
-    return np.array([package.evaluate(result.policy(run), env, episodes=10, seed=1).mean() for run in runs])
+    return np.array([package.evaluate(result.policy(run), env, episodes=5, seed=1).mean() for run in runs])
 
 
 # -------------------------------------------------------------------------------- measures without a training: (package, seeds)

@@ -368,7 +368,7 @@ PATIENTS = [
         "in the reference, σ shrinks too fast, and some seeds fail.",
         [issue("thu-ml/tianshou", 312), issue("vwxyzjn/cleanrl", 240)],
         faults=[Fault("stores the clipped action", ROLLOUT, "action[t] = agent.act(all_obs[t], noise[t])",
-                      "action[t] = agent.act(all_obs[t], noise[t]).clamp(-2, 2)  # the box", "σ drifts.")],
+                      "action[t] = torch.as_tensor(agent.head.to_env(agent.act(all_obs[t], noise[t]).numpy()))", "σ drifts.")],
         suspect="clipped_action", case=PENDULUM, measure=m.late("kl"), label="KL of an update, last quarter (nats)",
         curve="entropy", read="KL, entropy, how many stored actions lie exactly on a bound",
         cure="Store and evaluate what the distribution drew; clip on the way to the environment, and nowhere else.",
@@ -384,9 +384,14 @@ PATIENTS = [
         "I squash the sampled action with tanh and scale it, and store that. It reaches the reference's score; but the KL is "
         "twice as high, and the formula with the tanh term that everybody quotes appears nowhere in my code.",
         [issue("automl/Mighty", 118), issue("hwang-ua/inac_pytorch", 1)],
-        faults=[Fault("tanh on one side only", ROLLOUT, "action[t] = agent.act(all_obs[t], noise[t])",
-                      "action[t] = 2 * agent.act(all_obs[t], noise[t]).tanh()  # the box", "Scores belong to other actions.")],
-        suspect="tanh", case=PENDULUM, measure=m.late("kl"), label="KL of an update, last quarter (nats)", curve="entropy",
+        faults=[
+            Fault("stores the squashed action", ROLLOUT, "action[t] = agent.act(all_obs[t], noise[t])",
+                  "action[t] = torch.as_tensor(agent.head.squash(agent.act(all_obs[t], noise[t]).numpy()))",
+                  "Scores belong to other actions."),
+            Fault("squashed already", ROLLOUT, "env.step(agent.head.squash(action[t].flatten(0, 1).numpy()))",
+                  "env.step(action[t].flatten(0, 1).numpy())", "Right, if the stored action is squashed."),
+        ],
+        suspect="tanh", case=m.Case("PPO", "Pendulum-v1", 32_000, (("bounds", "tanh"),)), measure=m.late("kl"), label="KL of an update, last quarter (nats)", curve="entropy",
         read="KL, clip fraction, the integral of the density over the box",
         cure="Store u, the number before tanh, and squash on the way to the environment; then the term cancels in every ratio. "
         "Who stores the squashed action must subtract Σ log(da/du).",
