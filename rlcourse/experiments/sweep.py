@@ -15,6 +15,7 @@ import itertools
 import multiprocessing
 import os
 import signal
+import traceback
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,7 @@ from tqdm.auto import tqdm
 from rlcourse.agents.algorithm import Algorithm
 from rlcourse.agents.recommended import RECOMMENDED
 from rlcourse.agents.training import ALGORITHMS
-from rlcourse.experiments.storage import Plan, finished, train_in_folder
+from rlcourse.experiments.storage import Plan, finished, train_in_folder, write_bytes
 
 TRIES = 2  # a job that failed is tried once more
 
@@ -170,24 +171,25 @@ def sweep(jobs, folder, *, executor=None, processes=None, progress=True, every=3
         raise ValueError(f"processes = {processes!r}; expected an integer ≥ 1.")
     if processes is not None and executor is not None:
         raise ValueError("processes and executor exclude each other: an executor knows how many workers it has.")
-    folder = Path(folder).absolute()
+    folder = Path(folder)
     plans = {job: Plan(folder, job.algorithm, job.env, job.total_steps, job.seeds, job.name, batched=job.batched) for job in jobs}
     done, failed = {job: plan.folders for job, plan in plans.items() if finished(plan)}, {}
     left = [job for job in jobs if job not in done]
     runner = _Pool(min(processes or _cores(), len(left))) if executor is None else _Given(executor, len(left))
     with tqdm(total=len(jobs), initial=len(done), disable=not progress, desc="sweep", unit=" jobs") as bar, runner:
-        for job, folders, why in _completed(runner, left, (folder, every, command)):
-            if why is None:
-                done[job] = folders
+        for job, error in _completed(runner, left, (folder.absolute(), every, command)):
+            if error is None:
+                done[job] = plans[job].folders
             else:
-                failed[job] = why
-                bar.write(f"failed twice: {job}: {why}", file=bar.fp)
+                details = plans[job].checkpoint.with_suffix(".error.txt")
+                write_bytes(details, "".join(traceback.format_exception(error)).encode("utf-8"))
+                failed[job] = f"{type(error).__name__}: {error} (see {details})"
             bar.update()
     return Report([path for job in jobs for path in done.get(job, [])], failed)
 
 
 def _completed(runner, jobs, options):
-    """Yield (job, folders, None) or (job, None, reason) as jobs come to an end.
+    """Yield (job, None) or (job, why it failed) as jobs come to an end.
 
     When a process dies, Python's pool ends with all of its jobs, and nobody knows whose fault it was. So the jobs that were under
     way are tried again one at a time: the guilty one cannot take another one with it.
@@ -202,11 +204,11 @@ def _completed(runner, jobs, options):
             job = running.pop(future)
             error = future.exception()
             if error is None:
-                yield job, future.result(), None
+                yield job, None
             elif isinstance(error, KeyboardInterrupt):
                 raise error
             elif tries[job] >= TRIES:
-                yield job, None, f"{type(error).__name__}: {error}"
+                yield job, error
             else:
                 alone.append(job)
 
@@ -216,10 +218,10 @@ def _submit(runner, job, options, running, tries):
     running[runner.submit(run_job, job, *options)] = job
 
 
-def run_job(job: Job, folder, every, command) -> list[Path]:
+def run_job(job: Job, folder, every, command) -> None:
     """One job in this process, on one thread. It goes on from its checkpoint if there is one."""
     torch.set_num_threads(1)
-    return train_in_folder(
+    train_in_folder(
         folder, job.algorithm, job.env, total_steps=job.total_steps, seeds=list(job.seeds), name=job.name, batched=job.batched,
         resume=True, every=every, progress=False, command=command,
     )  # fmt: skip
@@ -240,7 +242,7 @@ class _Pool:
                 with _one_thread_each():
                     return self.pool.submit(*call)
             except concurrent.futures.BrokenExecutor:
-                self.pool.shutdown(wait=False)
+                self.pool.shutdown()
                 self.pool = None
         raise RuntimeError("the processes of the sweep die as soon as they are made")
 
