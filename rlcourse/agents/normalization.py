@@ -3,6 +3,8 @@
 import numpy as np
 import torch
 
+from rlcourse.equations.processes import group, mean_over_processes
+
 
 class Statistics:
     """Count, mean and variance of all rows seen so far, per run and column (Chan, Golub and LeVeque 1983, eq. 2.1).
@@ -20,10 +22,11 @@ class Statistics:
         self.mean, self.squares = np.zeros((2, runs, columns))
 
     def update(self, rows: np.ndarray) -> None:
-        """Take in `rows` (R, B, D)."""
-        new, total = rows.shape[1], self.count + rows.shape[1]
-        mean = rows.mean(1, dtype=np.float64)
-        squares = np.square(rows - mean[:, None]).sum(1, dtype=np.float64)
+        """Take in `rows` (R, B, D), those of all processes that train together."""
+        new = rows.shape[1] * group().size
+        total = self.count + new
+        mean = mean_over_processes(rows.mean(1, dtype=np.float64))
+        squares = mean_over_processes(np.square(rows - mean[:, None]).sum(1, dtype=np.float64)) * group().size
         step = mean - self.mean
         # M = M_a + M_b + (mean_b − mean_a)² n_a n_b/n
         self.squares = self.squares + squares + step**2 * self.count * new / total

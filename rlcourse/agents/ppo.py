@@ -7,6 +7,7 @@ import torch
 from rlcourse.agents.algorithm import Algorithm, choice, setting, switch
 from rlcourse.equations.estimators import explained_variance, gae, normalize_advantages
 from rlcourse.equations.objectives import clip_fraction, clipped_surrogate_loss, kl_estimates, surrogate_objective, value_loss
+from rlcourse.equations.processes import mean_over_processes
 
 
 @dataclass
@@ -86,7 +87,7 @@ class PPO(Algorithm):
     def after_epoch(self, old, agent, batch):
         """Stop the runs whose mean KL, exact for each state of the batch, is above target_kl."""
         if self.target_kl is not None:
-            kl = old.kl(agent.policy(batch.obs)).mean(-1)
+            kl = mean_over_processes(old.kl(agent.policy(batch.obs)).mean(-1))
             agent.stop_where(kl > self.target_kl)
 
     def critic_loss(self, value, minibatch):
@@ -117,7 +118,7 @@ class PenaltyPPO(PPO):
     def update(self, agent, rollout):
         agent.memory.setdefault("penalty", agent.one_each(self.initial_penalty))
         metrics = super().update(agent, rollout)
-        penalty, kl = agent.memory["penalty"], metrics["kl"]
+        penalty, kl = agent.memory["penalty"], mean_over_processes(metrics["kl"])
         penalty = torch.where(kl > 1.5 * self.penalty_kl, 2 * penalty, penalty)
         penalty = torch.where(kl < self.penalty_kl / 1.5, penalty / 2, penalty)
         agent.memory["penalty"] = penalty.clamp(1e-10, 1e10)  # from an underflow to 0 there would be no way back

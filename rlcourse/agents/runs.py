@@ -13,6 +13,7 @@ import torch
 from rlcourse.agents.networks import ActorCritic, backward, forward, mlp, orthogonal_weights, tangent, uniform_weights
 from rlcourse.agents.normalization import ObsNormalizer, Statistics
 from rlcourse.agents.policies import action_head
+from rlcourse.equations.processes import group, mean_over_processes
 
 PARTS = ("policy", "critic", "both")
 
@@ -89,7 +90,7 @@ class Runs:
         log_std = np.full(self.head.num_log_std, self.head.initial_log_std)
         draw = orthogonal_weights if initialisation == "orthogonal" else uniform_weights
         rows = [np.concatenate([draw(g, policy_sizes, 0.01), log_std, draw(g, critic_sizes, 1.0)]) for g in initial]
-        self.parameters = torch.tensor(np.stack(rows), dtype=dtype)
+        self.parameters = group().first(torch.tensor(np.stack(rows), dtype=dtype))
         self._make_views()
         self._optimisers: dict[str, Adam] = {}
         self.normalizer = ObsNormalizer(Statistics(self.num_runs, obs_size), dtype) if normalize_obs else None
@@ -206,7 +207,7 @@ class Runs:
             raise ValueError(f"loss has shape {tuple(loss.shape)}; expected {expected}.")
         if part not in PARTS:
             raise ValueError(f"part = {part!r}; expected one of {PARTS}.")
-        gradient = self._differentiate(loss.sum(), part)
+        gradient = mean_over_processes(self._differentiate(loss.sum(), part))
         norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
         if not math.isfinite(norm.sum()):
             finite = torch.isfinite(norm)
@@ -258,6 +259,7 @@ class Runs:
                 backward(layers, inputs, error, result[:, :size])
             for x in in_log_std:
                 result[:, size:] = x[:, 0]
+            result = mean_over_processes(result)
             return result + damping * v
 
         return product
@@ -317,11 +319,13 @@ class Runs:
         streams = self._env_streams
         if again is not None:
             streams = [np.random.SeedSequence(stream.entropy, spawn_key=(*stream.spawn_key, again)) for stream in streams]
-        return np.concatenate([stream.generate_state(num_envs) for stream in streams]).tolist()
+        return np.concatenate([stream.generate_state(num_envs)[group().part(num_envs)] for stream in streams]).tolist()
 
     def action_noise(self, num_steps: int, num_envs: int) -> torch.Tensor:
         """Standard noise for a whole rollout, (num_steps, R, num_envs, …), each run's from its own generator."""
-        return torch.stack([self.head.noise(g, (num_steps, num_envs), self.dtype) for g in self.noise_generators], 1)
+        total = num_envs * group().size  # drawn for the environments of all processes: the generators stay equal in all
+        noise = torch.stack([self.head.noise(g, (num_steps, total), self.dtype) for g in self.noise_generators], 1)
+        return noise[:, :, group().part(total)]
 
     @torch.inference_mode()
     def act(self, obs: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:

@@ -29,6 +29,7 @@ from rlcourse.agents.rollout import Episodes, collect
 from rlcourse.agents.runs import Runs
 from rlcourse.agents.trpo import TRPO
 from rlcourse.agents.vpg import VPG
+from rlcourse.equations.processes import group, mean_over_processes
 from rlcourse.worlds.make_env import VectorWorld, make_env
 from rlcourse.worlds.snapshots import CannotStore
 
@@ -333,10 +334,11 @@ def _iterate(algorithm, env, total_steps, seeds, dtype, batched, resume):
         spaces_of = probe.obs_size, probe.action_space
         agent = Runs(*spaces_of, seeds=[run.seed for run in runs], dtype=dtype, **algorithm.network())
     again = resume["iteration"] if resume is not None and resume["world"] is None else None
-    world = make_env(env, len(runs) * algorithm.num_envs, seed=agent.env_seeds(algorithm.num_envs, again), batched=batched)
+    envs = algorithm.num_envs // group().size  # of this process
+    world = make_env(env, len(runs) * envs, seed=agent.env_seeds(algorithm.num_envs, again), batched=batched)
     state = TrainingState(algorithm, world.name, world.batched, world.observation_space, agent, runs, total_steps)
     fixed = lambda: (algorithm.num_envs, algorithm.network(), algorithm.normalize_reward, algorithm.num_settings)  # noqa: E731
-    at_start, shape = fixed(), (agent.num_runs, algorithm.num_envs)
+    at_start, shape = fixed(), (agent.num_runs, envs)
     rest = state._rest = Rest(world, Episodes(*shape), RewardNormalizer(*shape))
     with contextlib.closing(world):
         if resume is None:
@@ -364,8 +366,9 @@ def _iterate(algorithm, env, total_steps, seeds, dtype, batched, resume):
             rest.seconds += time.perf_counter() - started
             state.iteration += 1
             state.env_steps += algorithm.num_envs * algorithm.num_steps
-            finished = {"mean_return": rest.episodes.mean_return(), "episodes": rest.episodes.finished}
-            state.record({"env_steps": state.env_steps, **finished, **metrics, "seconds": rest.seconds})
+            finished = {"mean_return": rest.episodes.mean_return(), "episodes": rest.episodes.finished * group().size}
+            measured = {name: mean_over_processes(value) for name, value in {**finished, **metrics}.items()}
+            state.record({"env_steps": state.env_steps, **measured, "seconds": rest.seconds})
             yield state
 
 

@@ -7,6 +7,7 @@ import torch
 from rlcourse.agents.algorithm import Algorithm, setting
 from rlcourse.equations.estimators import explained_variance, gae, normalize_advantages
 from rlcourse.equations.objectives import surrogate_objective, value_loss
+from rlcourse.equations.processes import mean_over_processes
 from rlcourse.equations.trust_region import backtracking_line_search, kkt_step
 
 
@@ -65,7 +66,7 @@ class TRPO(Algorithm):
         def evaluate(fraction):
             agent.move_policy(start, step.step, fraction)
             new_objective, kl = surrogate_and_kl()
-            return new_objective - objective, kl
+            return mean_over_processes(new_objective - objective), mean_over_processes(kl)
 
         search = backtracking_line_search(
             evaluate, self.max_kl, backtrack_coeff=self.backtrack_coeff, max_backtracks=self.max_backtracks

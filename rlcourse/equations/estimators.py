@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from rlcourse.equations.arguments import check_same_shape, per_run
+from rlcourse.equations.processes import mean_over_processes
 
 
 def discounted_returns(rewards, gamma, *, ends, bootstrap):
@@ -282,9 +283,9 @@ def _sum_backwards(terms, decay, ends):
 def _moments(data, kept):
     """Mean and standard deviation (divisor N, float64) over the last axis, and whether the data are constant up to rounding."""
     count = np.maximum(kept.sum(-1, keepdims=True), 1)
-    mean = np.where(kept, data, 0).sum(-1, keepdims=True, dtype=np.float64) / count
+    mean = mean_over_processes(np.where(kept, data, 0).sum(-1, keepdims=True, dtype=np.float64) / count)
     # std² = (1/N) Σ (x_i − mean)²
-    std = np.sqrt((np.where(kept, data - mean, 0) ** 2).sum(-1, keepdims=True) / count)
+    std = np.sqrt(mean_over_processes((np.where(kept, data - mean, 0) ** 2).sum(-1, keepdims=True) / count))
     constant = std <= 10 * np.finfo(data.dtype).eps * np.abs(mean)
     return mean, std, constant
 

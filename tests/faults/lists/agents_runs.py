@@ -62,8 +62,8 @@ FAULTS = [
     ),
     (
         "environments shared by all runs",
-        "for stream in self._env_streams]).tolist()",
-        "for stream in [self._env_streams[0]] * self.num_runs]).tolist()",
+        "for stream in streams]).tolist()",
+        "for stream in [streams[0]] * self.num_runs]).tolist()",
         "Runs depend on their neighbours' seeds.",
     ),
     (

@@ -173,8 +173,8 @@ FAULTS = [
     ),
     (
         "variance for standard deviation",
-        "std = np.sqrt((np.where(kept, data - mean, 0) ** 2)",
-        "std = ((np.where(kept, data - mean, 0) ** 2)",
+        "std = np.sqrt(mean_over_processes((np.where(",
+        "std = (mean_over_processes((np.where(",
         "The step size depends on the scale of the reward again.",
     ),
     (
@@ -191,8 +191,8 @@ FAULTS = [
     ),
     (
         "mask ignored in the mean",
-        "mean = np.where(kept, data, 0).sum(",
-        "mean = data.sum(",
+        "mean_over_processes(np.where(kept, data, 0).sum(",
+        "mean_over_processes(data.sum(",
         "Reset rows shift the advantages of all the others.",
     ),
     (
