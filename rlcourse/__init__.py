@@ -30,6 +30,8 @@ from rlcourse.equations.objectives import (
 )
 from rlcourse.equations.trust_region import backtracking_line_search, conjugate_gradient, fisher_vector_product, kkt_step
 from rlcourse.experiments.diagnose import Hooks, Report, diagnose
+from rlcourse.experiments.storage import load_run, train_in_folder
+from rlcourse.experiments.sweep import sweep
 from rlcourse.worlds.lqr import LQR
 from rlcourse.worlds.make_env import make_env
 from rlcourse.worlds.tabular import TabularMDP, exact_policy_gradient, finite_difference_gradient
@@ -57,6 +59,7 @@ __all__ = [
     "kl_estimates",
     "lambda_returns",
     "load",
+    "load_run",
     "LQR",
     "make_env",
     "n_step_advantages",
@@ -68,9 +71,11 @@ __all__ = [
     "Report",
     "SquashedGaussian",
     "surrogate_objective",
+    "sweep",
     "TabularMDP",
     "td_residuals",
     "train",
+    "train_in_folder",
     "TrainingResult",
     "TrainingState",
     "TRPO",
