@@ -19,7 +19,7 @@ import gymnasium
 import numpy as np
 
 from rlcourse.agents.training import ALGORITHMS, evaluate
-from rlcourse.experiments import storage
+from rlcourse.experiments import distributed, storage
 from rlcourse.experiments.film import film
 from rlcourse.experiments.statistics import bootstrap_interval, interquartile_mean
 from rlcourse.experiments.sweep import base, grid, parse_seeds, read_plan, sweep
@@ -140,6 +140,8 @@ COMMON = [
     click.Option(["--every"], type=click.FloatRange(0), default=30.0, show_default=True, help="Seconds between checkpoints."),
     click.Option(["--processes", "--cpu"], type=click.IntRange(1), default=1, show_default=True,
                  help="Spread the seeds over so many processes."),
+    click.Option(["--data-parallel"], is_flag=True,
+                 help="Under torchrun: its processes train one run together, --num-envs / processes each."),
     click.Option(["--batched/--no-batched"], default=True, show_default=True,
                  help="Use the package's batched twin of the environment where there is one, or Gymnasium's own code."),
     click.Option(["--progress/--no-progress"], default=True, help="Show a progress bar on stderr."),
@@ -183,7 +185,10 @@ class AlgorithmCommand(click.Command):
             with formatter.section(title):
                 formatter.write_dl([record for one in options if (record := one.get_help_record(ctx))])
 
-    def run(self, env, total_steps, seeds, exp_name, folder, resume, every, processes, batched, progress, as_json, **fields):
+    def run(
+        self, env, total_steps, seeds, exp_name, folder, resume, every, processes, data_parallel, batched, progress, as_json,
+        **fields,
+    ):  # fmt: skip
         algorithm = self.settings(click.get_current_context().meta["base"], fields)
         size = algorithm.num_envs * algorithm.num_steps
         if fields["epochs"] and total_steps:
@@ -193,7 +198,12 @@ class AlgorithmCommand(click.Command):
         command = ["rlcourse", *click.get_current_context().find_root().obj]
         what = {"every": every, "progress": progress, "command": command}
         where = folder / experiment_name(exp_name)
-        if processes == 1:
+        if data_parallel:
+            if len(seeds) > 1 or processes > 1 or resume:
+                raise click.UsageError("--data-parallel trains one run in one go: one --seed, no --processes or --resume.")
+            how = {"seed": seeds[0], "batched": batched, "progress": progress, "command": command}
+            folders = distributed.train_in_folder(where, algorithm, env, total_steps=total_steps, **how)
+        elif processes == 1:
             folders = storage.train_in_folder(
                 where, algorithm, env, total_steps=total_steps, seeds=seeds, resume=resume, batched=batched, **what
             )
@@ -203,7 +213,8 @@ class AlgorithmCommand(click.Command):
             jobs = grid([self.name], [env], seeds, total_steps, given, -(-len(seeds) // processes), batched)
             report = sweep(jobs, where, processes=processes, **what)
             folders = checked(report).folders
-        show([outcome(path) for path in folders], as_json)
+        if folders:
+            show([outcome(path) for path in folders], as_json)
 
     def settings(self, now, fields):
         """The base settings with what was typed put in."""
