@@ -8,8 +8,8 @@ import dataclasses
 from collections.abc import Callable
 
 import numpy as np
+import scipy  # its parts are loaded when first used
 import torch
-from scipy import integrate, stats
 
 from rlcourse.experiments.examination import EXACT, HINT, LIKELY, Refusal, as_array, examination, listed, same, show
 
@@ -426,14 +426,14 @@ MEAN, LOG_STD, ACTION = [[0.0, 0.5], [1.0, -1.0]], [[-1.0, 0.5], [0.0, 0.3]], [[
 def gaussian_log_prob(ask):
     one, half = tensor([[0.0]]), tensor([[0.5]])
     got = ask.array("log_prob", one, one, half, shape=(1,))[0]
-    expected = stats.norm.logpdf(0.5)
+    expected = scipy.stats.norm.logpdf(0.5)
     if not same(got, expected):
         yield {"std_scale": LIKELY, "action_sum": HINT}, f"N(0, 1) at 0.5: expected {expected:.4g}, got {got:.4g}"
     got = ask.array("log_prob", one, one - 1, half, shape=(1,))[0]
-    expected = stats.norm.logpdf(0.5, scale=np.exp(-1))
+    expected = scipy.stats.norm.logpdf(0.5, scale=np.exp(-1))
     if not same(got, expected):
         yield {"std_scale": 2 * LIKELY}, f"mean 0, log σ = −1, at 0.5: expected {expected:.4g}, got {got:.4g}"
-    parts = stats.norm.logpdf(ACTION, MEAN, np.exp(LOG_STD))
+    parts = scipy.stats.norm.logpdf(ACTION, MEAN, np.exp(LOG_STD))
     answer = ask("log_prob", *map(tensor, (MEAN, LOG_STD, ACTION)))
     if np.shape(answer) == parts.shape:
         yield {"action_sum": EXACT}, "two action dimensions: expected one number per sample, got one per dimension"
@@ -450,7 +450,7 @@ def gaussian_log_prob(ask):
 def gaussian_entropy(ask):
     for log_std in ([[0.0]], [[-1.0]], [[0.5, -2.0]]):
         mean = np.zeros((1, len(log_std[0])))
-        expected = stats.norm.entropy(scale=np.exp(log_std)).sum()
+        expected = scipy.stats.norm.entropy(scale=np.exp(log_std)).sum()
         got = ask.array("entropy", tensor(mean), tensor(log_std), shape=(1,))[0]
         if not same(got, expected):
             weights = {"entropy_sign": EXACT} if same(-got, expected) else {"std_scale": LIKELY, "action_sum": HINT}
@@ -465,7 +465,8 @@ def gaussian_kl(ask):
 
     def by_quadrature(mean, log_std, new_mean, new_log_std):
         a = mean + np.exp(log_std) * nodes
-        return weights @ (stats.norm.logpdf(a, mean, np.exp(log_std)) - stats.norm.logpdf(a, new_mean, np.exp(new_log_std)))
+        log_density = scipy.stats.norm.logpdf
+        return weights @ (log_density(a, mean, np.exp(log_std)) - log_density(a, new_mean, np.exp(new_log_std)))
 
     for case in ((0.0, 0.0, 0.0, 1.0), (0.0, 0.0, 1.0, 0.0), (0.5, -1.0, 0.0, 0.2), (0.0, 0.0, 0.0, 0.0)):
         got = ask.array("kl", *(tensor([[x]]) for x in case), shape=(1,))[0]
@@ -484,10 +485,10 @@ def squashed_density(ask):
     for u in (0.0, 1.0, -2.0, 20.0):
         # log(1 − tanh²u) = log 4 − 2|u| − 2 log(1 + e^(−2|u|))
         slope = np.log(4) - 2 * abs(u) - 2 * np.log1p(np.exp(-2 * abs(u)))
-        expected = stats.norm.logpdf(u, center, sigma) - slope - np.log((high - low) / 2)
+        expected = scipy.stats.norm.logpdf(u, center, sigma) - slope - np.log((high - low) / 2)
         got = ask.array("squashed_log_prob", mean, log_std, tensor([[u]]), low, high, shape=(1,))[0]
         if not same(got, expected):
-            base, width = stats.norm.logpdf(u, center, sigma), np.log((high - low) / 2)
+            base, width = scipy.stats.norm.logpdf(u, center, sigma), np.log((high - low) / 2)
             known = base, base + slope + width, base - slope, base - width, base + slope, base - slope + width
             text = f"u = {u:g}, mean 0.3, log σ = −0.5, bounds −2 and 3: expected {expected:.4g}, got {got:.4g}"
             yield {"tanh": EXACT if any(same(got, x) for x in known) else LIKELY}, text
@@ -495,7 +496,7 @@ def squashed_density(ask):
     points = np.linspace(-6, 6, 2001)
     got = ask.array("squashed_log_prob", mean.expand(2001, 1), log_std.expand(2001, 1), tensor(points[:, None]), low, high,
                     shape=(2001,))  # fmt: skip
-    area = integrate.trapezoid(np.exp(got) * (high - low) / 2 / np.cosh(points) ** 2, points)
+    area = scipy.integrate.trapezoid(np.exp(got) * (high - low) / 2 / np.cosh(points) ** 2, points)
     if not same(area, 1.0, 0.01):
         yield {"tanh": LIKELY}, f"the density integrates to {area:.4g} over the bounds, expected 1"
 
@@ -522,7 +523,7 @@ def categorical_entropy(ask):
 def categorical_kl(ask):
     p, q = np.array([0.7, 0.2, 0.1]), np.array([0.2, 0.2, 0.6])
     got = ask.array("categorical_kl", tensor([np.log(p)]), tensor([np.log(q)]), shape=(1,))[0]
-    expected, reverse = stats.entropy(p, q), stats.entropy(q, p)
+    expected, reverse = scipy.stats.entropy(p, q), scipy.stats.entropy(q, p)
     if not same(got, expected):
         turned = same(got, reverse)
         text = f"KL([0.7, 0.2, 0.1] ‖ [0.2, 0.2, 0.6]): expected {expected:.4g}, got {got:.4g}{' (the reverse one)' * turned}"
