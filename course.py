@@ -15,6 +15,7 @@ nothing has changed and start at once. Lessons are opened as your own copies, in
     python3 course.py figures           draw the pictures in figures/ anew
     python3 course.py slides 02         make slides of a lesson: one file, without a network; into lecture/
     python3 course.py handout 02        make a hand-out for printing; --code prints all code
+    python3 course.py worksheet 02      make a copy of a lesson without the solutions of its exercises, for a class
     python3 course.py warmup [02]       run the lessons once before class: what fails, and how long they take
     python3 course.py bundle            pack the course and its packages for a room without a network
     python3 course.py setup             only install
@@ -352,6 +353,10 @@ def cmd_slides(arguments):
 
 def cmd_handout(arguments):
     return run_tool("lecture", ["handout", *arguments])
+
+
+def cmd_worksheet(arguments):
+    return run_tool("lecture", ["worksheet", *arguments])
 
 
 def cmd_warmup(arguments):

@@ -67,7 +67,7 @@ def test_help_explains_every_command(course, capsys):
         course.main([word])
         text = capsys.readouterr().out
         assert all(f"course.py {name}" in text for name in course.COMMANDS)
-    words = "open edit reset test refresh figures slides handout warmup bundle setup clean help"
+    words = "open edit reset test refresh figures slides handout worksheet warmup bundle setup clean help"
     assert set(course.COMMANDS) == set(words.split())
 
 
@@ -222,6 +222,7 @@ def test_the_exit_code_of_the_tests_is_the_exit_code(course, monkeypatch):
     [
         (["slides", "02"], "lecture", ["slides", "02"]),
         (["handout", "02", "--code"], "lecture", ["handout", "02", "--code"]),
+        (["worksheet", "02"], "lecture", ["worksheet", "02"]),
         (["warmup"], "warmup", []),
         (["bundle"], "bundle", []),
         (["refresh", "--check"], "refresh", ["--check"]),

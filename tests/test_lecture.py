@@ -113,6 +113,16 @@ def test_code_is_shown_where_it_is_the_matter_and_else_kept_for_a_key(deck):
     assert "difference <= 1e-10: True" in shown
 
 
+def test_a_worksheet_is_the_lesson_without_its_solutions(tmp_path):
+    lesson = next((lecture.ROOT / "notebooks").glob("02_*.ipynb"))
+    made = nbformat.read(lecture.worksheet(lesson, tmp_path), as_version=4)
+    text = "\n".join(cell.source for cell in made.cells)
+    assert "<b>Solution" not in text and "<b>Hint" in text and 'check("02.1"' in text
+    before = nbformat.read(lesson, as_version=4)
+    assert len(before.cells) - len(made.cells) == sum("<b>Solution" in cell.source for cell in before.cells) >= 4
+    nbformat.validate(made)
+
+
 def test_no_solution_leaves_the_notebook(deck, handout):
     assert "Prove it" in deck.text and "Prove it" in handout.text
     assert "SECRET" not in str(deck) + str(handout)

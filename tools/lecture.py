@@ -4,6 +4,7 @@
     python3 course.py slides 04 --no-notes    the same without the notes for the speaker, to give away
     python3 course.py handout 04              lecture/04_trpo.handout.html, and .pdf where there is a Chromium or Chrome
     python3 course.py handout 04 --code       the hand-out with all code; else only that of "Build it" and of the exercises
+    python3 course.py worksheet 04            lecture/04_trpo.ipynb, the lesson without the solutions of its exercises
 
 Both are made from the stored notebook; there is no second copy of its text. Formulas become drawings (ziamath), pictures
 are put into the file, and the slides are laid out by 200 lines of our own (lecture/deck.js).
@@ -336,6 +337,13 @@ def handout(path, out=OUT, all_code=False, browser=None):
     return [target, pdf] if browser and print_pdf(browser, target, pdf) else [target]
 
 
+def worksheet(path, out=OUT):
+    """Write the lesson without the cells tagged `solution`, for a class that is to hand in its answers; its path."""
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells = [cell for cell in notebook.cells if "solution" not in cell.metadata.get("tags", [])]
+    return write(out / path.name, nbformat.writes(notebook).rstrip("\n") + "\n")
+
+
 def print_pdf(browser, source, pdf):
     """Print a page to PDF with a Chromium; whether that worked."""
     with tempfile.TemporaryDirectory() as profile:
@@ -354,8 +362,8 @@ def write(path, text):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(prog="course.py", description="Make slides or a hand-out from lessons.")
-    parser.add_argument("kind", choices=["slides", "handout"])
+    parser = argparse.ArgumentParser(prog="course.py", description="Make slides, a hand-out or a worksheet from lessons.")
+    parser.add_argument("kind", choices=["slides", "handout", "worksheet"])
     parser.add_argument("lessons", nargs="*", help="numbers of lessons or paths of notebooks; all lessons if none is given")
     parser.add_argument("--no-notes", action="store_true", help="slides to give away, without the notes for the speaker")
     parser.add_argument("--code", action="store_true", help="all code in the hand-out")
@@ -363,6 +371,8 @@ def main(arguments=None):
     for path in find(args.lessons):
         if args.kind == "slides":
             made = [slides(path, with_notes=not args.no_notes)]
+        elif args.kind == "worksheet":
+            made = [worksheet(path)]
         else:
             from tools.browser import find_browser
 
