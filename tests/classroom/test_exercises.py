@@ -134,6 +134,39 @@ def test_other_right_answers_pass(each, name, answer):
     assert result.ok is True, f"{name}: {result}"
 
 
+def dressed(value, dress):
+    """What a function returned, each array in it in another form."""
+    if isinstance(value, bool | np.bool_):
+        return value
+    if isinstance(value, tuple | list):
+        return type(value)(dressed(each, dress) for each in value)
+    return dress(np.asarray(value.detach() if isinstance(value, torch.Tensor) else value))
+
+
+CLOTHES = {
+    "float32": lambda x: x.astype(np.float32) if x.dtype == float else x,
+    "lists": lambda x: x.tolist(),
+    "tensors with a graph": lambda x: torch.tensor(x, requires_grad=x.dtype == float),
+}
+MUST_HAVE_A_GRAPH = ("02.2", "05.2", "06.2")
+
+
+@pytest.mark.parametrize("clothes", CLOTHES)
+@pytest.mark.parametrize("each", [e for e in ALL if e.kind in ("derive", "implement") and e.id not in MUST_HAVE_A_GRAPH],
+                         ids=lambda each: each.id)  # fmt: skip
+def test_the_right_numbers_pass_in_any_clothes(each, clothes):
+    *before, last = ast.parse(parts_of(each)[1][0]).body
+    exec(compile(ast.Module(before, []), f"<stub {each.id}>", "exec"), space := {})
+    exec(compile(solution_of(each), f"<solution {each.id}>", "exec"), space)
+    answer = eval(compile(ast.Expression(last.value.args[1]), f"<stub {each.id}>", "eval"), space)
+
+    def wrap(function):
+        return lambda *args, **kwargs: dressed(function(*args, **kwargs), CLOTHES[clothes])
+
+    result = check(each.id, tuple(map(wrap, answer)) if isinstance(answer, tuple) else wrap(answer))
+    assert result.ok is True, result
+
+
 ODD = (0, -1.5, True, "word", [1, 2], {}, set(), 1j, object, np.ones(3), np.ones((2, 2)), np.array("x"), float("nan"),
        torch.ones(2, requires_grad=True), [[1], [1, 2]], (np.ones(2), np.ones(3)), (1, 2, 3, 4, 5))  # fmt: skip
 
@@ -193,6 +226,10 @@ def test_run_protects_its_arguments_and_names_the_line():
 
     with pytest.raises(Wrong, match="AttributeError.*return x.nonsense"):
         run(raises, given)
+    with pytest.raises(Wrong, match=r"np.linalg.inv\(x\)"):  # the learner's line, not NumPy's
+        run(lambda x: np.linalg.inv(x), np.zeros((2, 2)))
+    with pytest.raises(Wrong, match="arguments of the stub.*unexpected keyword argument 'gamma'"):
+        run(lambda x: x, x=1, gamma=0.9)
     for stub in (lambda x: None, lambda x: ...):
         with pytest.raises(NotAttempted):
             run(stub, given)
@@ -206,10 +243,37 @@ def test_array_tells_shapes_and_numbers_apart():
         array("the advantages", np.ones((3, 1)), (3,))
     with pytest.raises(Wrong, match=r"Did \(N, 1\) meet"):
         array("the advantages", np.ones((3, 3)), (3,))
+    with pytest.raises(Wrong, match=r"yours has \(3, 2\)\.$"):
+        array("the advantages", np.ones((3, 2)), (3,))
     with pytest.raises(Wrong, match="NaN"):
         array("the advantages", [np.nan, 1], (2,))
+    assert np.isnan(array("the advantages", [np.nan, 1], (2,), finite=False)[0])
+    assert array("x", [torch.tensor(1.0, requires_grad=True), 2.0], (2,)).tolist() == [1, 2]
     with pytest.raises(Wrong, match="Expected numbers"):
         array("the advantages", "abc")
+
+
+def test_a_function_without_return_is_told_so(monkeypatch):
+    judge = exercises.Exercise("00.9", "x", "implement", 1, 5, lambda answer: run(answer, 1))
+    monkeypatch.setitem(exercises._EXERCISES, "00.9", judge)
+    monkeypatch.setattr(exercises, "in_lesson", lambda lesson: [judge])
+
+    def forgot(x):
+        y = x + 1  # noqa: F841
+
+    def refuses(x):
+        raise NotImplementedError
+
+    assert "`return` missing" in check("00.9", forgot).message and check("00.9", forgot).ok is False
+    assert check("00.9", refuses).ok is None
+
+
+def test_what_a_judge_says_inside_an_answer_is_handed_on():
+    def judge():
+        raise Wrong("called too often")
+
+    with pytest.raises(Wrong, match="^called too often"):
+        run(lambda: judge())
 
 
 def test_word_explained_and_close():

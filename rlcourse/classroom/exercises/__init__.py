@@ -19,9 +19,11 @@ import copy
 import html
 import linecache
 import re
+import sysconfig
 import traceback
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -29,6 +31,8 @@ import torch
 KINDS = ("derive", "implement", "predict", "explain")
 _EXERCISES = {}  # id -> Exercise
 _RESULTS = {}  # id -> the last Result in this process
+# Code that no learner wrote: this package, and all that is installed.
+_NOT_THEIRS = (str(Path(__file__).parents[2]), *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
 
 
 class Wrong(Exception):
@@ -36,7 +40,7 @@ class Wrong(Exception):
 
 
 class NotAttempted(Exception):
-    """The answer is still the stub."""
+    """The answer is still the stub: a function that returns None (no arguments), or that says so (any argument)."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +119,10 @@ def check(id, answer):
         if _untouched(answer):
             raise NotAttempted
         ok, message = True, chosen.judge(answer)
-    except NotAttempted:
+    except NotAttempted as stub:
         ok, message = None, "Replace the dots by your answer and run this cell again."
+        if _written(answer) and not stub.args:
+            ok, message = False, "Your function returned None: is its `return` missing?"
     except Wrong as error:
         ok, message = False, str(error)
     _RESULTS[id] = result = Result(chosen, ok, message, "")
@@ -129,6 +135,21 @@ def _untouched(answer):
     if isinstance(answer, dict | list | tuple):
         return any(map(_untouched, answer.values() if isinstance(answer, dict) else answer))
     return answer is None or answer is Ellipsis or (isinstance(answer, str) and not answer.strip(" .…\n"))
+
+
+def _dots(): ...
+
+
+def _dots_and_docstring():
+    """A stub with a docstring."""
+    ...
+
+
+def _written(answer):
+    """Whether the answer holds a function, and in all its functions somebody has written more than the dots."""
+    functions = [each for each in (answer if isinstance(answer, tuple | list) else [answer]) if hasattr(each, "__code__")]
+    stubs = {stub.__code__.co_code for stub in (_dots, _dots_and_docstring)}
+    return bool(functions) and all(each.__code__.co_code not in stubs for each in functions)
 
 
 def find(id):
@@ -193,17 +214,22 @@ def run(function, *args, **kwargs):
     """Call the learner's function on copies of the arguments.
 
     Raises:
-        NotAttempted: it raises NotImplementedError or returns None or ... . Wrong: it is no function, or raises anything else;
-        the message names the error and the line.
+        NotAttempted: it raises NotImplementedError or returns None or ... . Wrong: it is no function, its arguments are not
+        those of the stub, or it raises anything else; the message names the error and the learner's line.
     """
     if not callable(function):
         raise Wrong(f"Give the function itself, without calling it; this is {_shown(function)}.")
     try:
         value = function(*map(_copy, args), **{name: _copy(value) for name, value in kwargs.items()})
     except NotImplementedError:
-        raise NotAttempted from None
+        raise NotAttempted("NotImplementedError") from None
+    except (Wrong, NotAttempted):  # what a judge handed over has looked at the answer already
+        raise
     except Exception as error:
-        raise Wrong(f"Your function raised {type(error).__name__}: {error}{_line_of(error)}") from error
+        theirs = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_NOT_THEIRS)]
+        if isinstance(error, TypeError) and not theirs:
+            raise Wrong(f"Keep the arguments of the stub, their names and their order: {error}.") from error
+        raise Wrong(f"Your function raised {type(error).__name__}: {error}{_line_of(theirs)}") from error
     if value is None or value is Ellipsis:
         raise NotAttempted
     return value
@@ -215,31 +241,35 @@ def _copy(value):
     return value if callable(value) else copy.deepcopy(value)
 
 
-def _line_of(error):
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    line = linecache.getline(last.filename, last.lineno).strip()
-    return f" (at the line “{line}”)." if line else "."
+def _line_of(frames):
+    lines = [line for frame in frames if (line := linecache.getline(frame.filename, frame.lineno).strip())]
+    return f" (at the line “{lines[-1]}”)." if lines else "."
 
 
-def array(name, value, shape=None):
-    """The learner's value as a float64 array of the given shape.
+def array(name, value, shape=None, finite=True):
+    """The learner's value as a float64 array of the given shape: an array, a tensor, a number, or lists of them.
 
     Raises:
-        Wrong: not numbers, another shape, or not finite; `name` says what it is ("the advantages").
+        Wrong: not numbers, another shape, or (if `finite`) NaN or infinity; `name` says what it is ("the advantages").
     """
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().numpy()
     try:
-        got = np.asarray(value, dtype=float)
+        got = np.asarray(_plain(value), dtype=float)
     except (TypeError, ValueError):
         raise Wrong(f"Expected numbers for {name}, got {_shown(value)}.") from None
     if shape is not None and got.shape != tuple(shape):
         extra = got.size == np.prod(shape, dtype=int) and " The numbers may be right, but look for an axis too many or too few."
-        blown = not extra and got.ndim > len(shape) and " Did (N, 1) meet (N,) somewhere? That makes (N, N)."
+        square = got.ndim > 1 and got.ndim > len(shape) and got.shape[-1] == got.shape[-2]
+        blown = not extra and square and " Did (N, 1) meet (N,) somewhere? That makes (N, N)."
         raise Wrong(f"{name[0].upper()}{name[1:]} should have shape {tuple(shape)}, yours has {got.shape}.{extra or blown or ''}")
-    if not np.isfinite(got).all():
+    if finite and not np.isfinite(got).all():
         raise Wrong(f"{name[0].upper()}{name[1:]} contain NaN or infinity: {numbers(got)}.")
     return got
+
+
+def _plain(value):
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu().numpy()
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def number(name, value):
@@ -279,8 +309,11 @@ def explained(answer, points, *, words=25):
     return f"Written. No program can judge it; you can. Does your text say these {len(points)} things?\n{listing}"
 
 
-def close(got, wanted, tolerance=1e-9):
-    """Whether two arrays of one shape agree to `tolerance`, relative to 1 or to the largest number."""
+def close(got, wanted, tolerance=1e-6):
+    """Whether two arrays of one shape agree to `tolerance`, relative to 1 or to the largest number.
+
+    No usual mistake is as small as 1e-6, and a right answer in float32 is that near.
+    """
     got, wanted = np.asarray(got, float), np.asarray(wanted, float)
     if got.shape != wanted.shape:
         return False

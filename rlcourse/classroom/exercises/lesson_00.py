@@ -67,9 +67,9 @@ def _bellman(got, gamma):
         right = pay + gamma * moves @ got
         if not close(mine, right):
             raise Wrong(
-                f"At γ = {gamma} your values are V(working) = {got[0]:.4g} and V(broken) = {got[1]:.4g}. They contradict each "
-                f"other: V({name}) must be {pay:g} + {gamma} · ({moves[0]:g} V(working) + {moves[1]:g} V(broken)), which is "
-                f"{right:.4g} with your numbers."
+                f"At γ = {gamma} your values are V(working) = {got[0]:.6g} and V(broken) = {got[1]:.6g}. They contradict the "
+                f"equation for V({name}): with these two numbers in it, its right-hand side is {right:.6g}, and not "
+                f"{mine:.6g}. Is it the equation that you wrote down?"
             )
 
 
@@ -153,7 +153,7 @@ def _mistakes_of_returns(rewards, next_values, terminated, truncated):
 
 def _about(log, got):
     rewards, next_values, terminated, truncated = log
-    if len(rewards) > 2:
+    if len(rewards) > 4:
         return f"In a log of {len(rewards)} rows"
     ends = ends_in_words(terminated, truncated)
     rows = [f"(reward {r:g}, next value {v:g}, {end})" for r, v, end in zip(rewards, next_values, ends, strict=True)]
@@ -168,7 +168,7 @@ def only_played(answer):
     for seed in range(20):
         stream = _stream(np.random.default_rng(seed), steps=6 + seed, envs=1 + seed % 3)
         rows = run(answer, *stream)
-        if not isinstance(rows, tuple | list) or len(rows) != 5:
+        if not (isinstance(rows, tuple | list) or (isinstance(rows, np.ndarray) and rows.ndim == 2)) or len(rows) != 5:
             raise Wrong("Return five arrays: obs, action, reward, next_obs, terminated.")
         names = ("obs", "action", "reward", "next_obs", "terminated")
         first = array("obs", rows[0])
@@ -236,10 +236,15 @@ def _judge_rows(got, obs, action, reward, terminated, truncated):
             f"The step from {_name(min(missing))} is missing. It ended an episode, but it was played: the one to drop is the row "
             "*after* it."
         )
-    if missing and all(row[2] == 0 for row in missing.values()):
+    if missing and set(missing) == {row[0] for row in played if row[2] == 0}:
         raise Wrong(f"The step from {_name(min(missing))} is missing. It paid 0, but it was played: 0 is no sign of a reset.")
+    if missing and set(missing) <= set(obs[0]):
+        raise Wrong("Row 0 is missing, and it was played. (np.roll brings the flags of the *last* row round to it.)")
     if missing:
         raise Wrong(f"The step from {_name(min(missing))} is missing, and it was played.")
+    with_either = {(*row[:4], bool(row[4]) or row[0] in ends) for row in played}
+    if not {tuple(row) for row in got} <= played and {tuple(row) for row in got} <= with_either:
+        raise Wrong("In your rows terminated is True where the clock stopped, too. A truncated step has not terminated.")
     for row in got:
         if tuple(row) not in played:
             raise Wrong(f"The step from {_name(row[0])}: action, reward or terminated belong to another row.")
@@ -332,5 +337,6 @@ def _judge_policies(got, mine, worlds, every, values):
     better = (values[world] > mine[world] + 1e-9).any(1) & (values[world] >= mine[world] - 1e-9).all(1)
     raise Wrong(
         f"In one of the worlds your policy {numbers(got[world])} has the values {numbers(mine[world])}. Of all 81 ways to act, "
-        f"{better.sum()} are better. The policy you stop at should be greedy with respect to its *own* values: is it?"
+        f"{better.sum()} {'is' if better.sum() == 1 else 'are'} better. The policy you stop at should be greedy with respect to "
+        "its *own* values: is it?"
     )

@@ -211,9 +211,9 @@ def _judge_mean(mean, logits, pi, guess, pays):
         return
     taken = pi * (guess - pi @ guess)  # Σ_a π b ∇log π, what the baseline takes away on average
     recognise(mean, {
-        "b[action] is subtracted and nothing given back: the lemma does not cover a b that looks at the action, so the mean is "
-        "off. "
-        "What was taken away on average? You can compute it.": slopes - taken,
+        "b[action] is subtracted and, on average, nothing given back: the lemma does not cover a b that looks at the action, so "
+        "the mean is off. (A constant times the score gives back 0 on average.) What was taken away? You can compute it.":
+            slopes - taken,
         "The correction has the wrong sign: what the baseline takes away on average must be added.": slopes - 2 * taken,
         "In the correction each action must count with its probability π(a).": slopes - taken + guess - pi * guess.sum(),
         "You give back b(a) π(a), but that is not a score times b: each term needs the score of its own action.":

@@ -130,7 +130,17 @@ def _name_the_fault(answer, batch):
             taken, value = log_prob.gather(1, action[:, None])[:, 0], value[:, 0]
             return policy_part(taken, log_prob, action, target, value) + value_coef * critic_part(value, target)
 
+        return of(loss)
+
+    def of(loss):
         return np.concatenate([g.ravel() for g in _gradients(loss, *batch)[:2]])
+
+    def raw(logits, action, value, target, value_coef):
+        taken, value = logits.gather(1, action[:, None])[:, 0], value[:, 0]
+        return right(taken, None, None, target, value) + value_coef * error(value, target)
+
+    def normalised(advantage, correction):
+        return ((advantage - advantage.mean()) / advantage.std(correction=correction)).detach()
 
     def right(taken, log_prob, action, target, value):
         return -(taken * (target - value).detach()).mean()
@@ -145,6 +155,12 @@ def _name_the_fault(answer, batch):
         "word.":
             gradients(lambda taken, *rest: -(taken * (rest[-2] - rest[-1][:, None]).detach()).mean(),
                       lambda value, target: ((value[:, None] - target) ** 2).mean()),
+        "value has the shape (B, 1) and target (B,): their difference is a matrix (B, B), without a word. And when that is "
+        "mended: does a gradient flow through the advantage?":
+            gradients(lambda taken, *rest: -(taken * (rest[-2] - rest[-1][:, None])).mean(),
+                      lambda value, target: ((value[:, None] - target) ** 2).mean()),
+        "log π of the action still has the shape (B, 1) after gather, and times an advantage (B,) that is a matrix (B, B).":
+            gradients(lambda taken, *rest: -(taken[:, None] * (rest[-2] - rest[-1]).detach()).mean(), error),
         "value has the shape (B, 1) in the policy's part; squeeze it before you subtract it from target.":
             gradients(lambda taken, *rest: -(taken * (rest[-2] - rest[-1][:, None]).detach()).mean(), error),
         "value has the shape (B, 1) in the critic's part; squeeze it before you subtract target.":
@@ -153,6 +169,11 @@ def _name_the_fault(answer, batch):
             gradients(lambda *all: -right(*all), error),
         "The sum over the steps instead of the mean: with B steps the learning rate means something else.":
             gradients(lambda taken, *rest: len(taken) * right(taken, *rest), lambda v, t: len(t) * error(v, t)),
+        "The advantage is normalised. That is usual, but here it is plainly target minus value.":
+            gradients(lambda taken, *rest: -(taken * normalised(rest[-2] - rest[-1], 1)).mean(), error),
+        "The advantage is normalised. That is usual; here it is plainly target minus value.":
+            gradients(lambda taken, *rest: -(taken * normalised(rest[-2] - rest[-1], 0)).mean(), error),
+        "You weight the logit of the action. Its log-probability also knows the other actions: log_softmax.": of(raw),
         "You weight the probability of the action, not its logarithm.":
             gradients(lambda taken, *rest: right(taken.exp(), *rest), error),
         "log_prob[:, action] takes for each step the actions of *all* steps: a matrix (B, B). One action per row is wanted.":
@@ -167,7 +188,7 @@ def _name_the_fault(answer, batch):
         "The advantage has the wrong sign: it is target minus value.":
             gradients(lambda taken, *rest: (taken * (rest[-2] - rest[-1]).detach()).mean(), error),
     }  # fmt: skip
-    recognise(np.concatenate([g.ravel() for g in _gradients(answer, *batch)[:2]]), faults)
+    recognise(of(answer), faults)
 
 
 # ------------------------------------------------------------------------------------------- episodes that straddle batches
@@ -186,6 +207,8 @@ def episode_returns(answer):
     for batch in batches:
         mine = [x.copy() for x in batch]
         finished, running = _pair(run((lambda mine=mine: answer(*mine)) if callable(answer) else answer))
+        if isinstance(finished, tuple | list) and any(getattr(each, "ndim", isinstance(each, tuple | list)) for each in finished):
+            raise Wrong("The returns should be one flat list of numbers, one for each episode that ended; yours holds lists.")
         given.append((np.sort(array("the returns", finished).ravel()), array("the new running", running, batch[2].shape)))
         if not np.array_equal(mine[2], batch[2]):
             raise Wrong("You changed the array `running` that you were given. Called again, it gives something else: copy it.")
@@ -298,6 +321,8 @@ def add_a_constant(answer):
         if word(guess[name], {"more": "more", "fewer": "fewer", "the same": "the same"}) != truth:
             raise Wrong(f"“{name}”: of 1000 runs {before:.1%} lock in without the constant, and {after:.1%} with it.")
     share = number("the share at +1000", guess["+1000, share"])
+    if not 0 <= share <= 1:
+        raise Wrong(f"“+1000, share”: a share lies between 0 and 1; yours is {share:g}.")
     if abs(share - (measured := _share_locked(1000.0, False))) > 0.1:
         raise Wrong(
             f"“+1000, share”: {'fewer' if share > measured else 'more'} than {share:.0%} of 1000 runs. Every payment is now "

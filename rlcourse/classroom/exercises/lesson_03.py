@@ -31,6 +31,8 @@ def who_speaks(answer):
         result = run(answer, gamma, lam, steps)
         if not isinstance(result, tuple | list) or len(result) != 2:
             raise Wrong("Return two arrays: the weights of the rewards, and those of the values.")
+        if [np.shape(each) for each in result] == [(steps + 1,), (steps,)]:
+            raise Wrong("The order is: first the weights of the rewards, then those of the values.")
         on_rewards = array("the weights of the rewards", result[0], (steps,))
         on_values = array("the weights of the values", result[1], (steps + 1,))
         reward_weights, value_weights = _weights_of_mixture(gamma, lam, steps)
@@ -184,11 +186,13 @@ def _mistakes_of_filter(rewards, values, next_values, terminated, truncated):
         "the memory of the filter is γ alone: λ does nothing.": _advantages(*stream, decay=0.5),
         "these are the residuals: nothing flows back.": _advantages(*stream, decay=0.0),
         "these are the value targets, Â + V.": right + values,
+        "at an end you take the value of the next row, which is another episode. next_values knows what really came next.":
+            _advantages(*stream, future=np.where(terminated, 0.0, np.append(values[1:], next_values[-1]))),
     }  # fmt: skip
 
 
 def _stream_in_words(stream, got):
-    if len(got) > 2:
+    if len(got) > 4:
         return f"In a stream of {len(got)} rows"
     columns = zip(*stream[:3], ends_in_words(*stream[3:]), strict=True)
     rows = [f"(reward {r:g}, value {v:g}, next value {w:g}, {end})" for r, v, w, end in columns]
@@ -211,7 +215,7 @@ def reset_rows(answer):
 
 def _next_step_batch(rng, steps, envs):
     """Rewards, values (T + 1, N), flags and which rows were played; the row after an end is a reset row."""
-    rewards, values = rng.integers(1, 9, (steps, envs)).astype(float), rng.integers(-9, 10, (steps + 1, envs)).astype(float)
+    rewards, values = rng.integers(0, 9, (steps, envs)).astype(float), rng.integers(-9, 10, (steps + 1, envs)).astype(float)
     flags, played = rng.random((2, steps, envs)) < 0.2, np.ones((steps, envs), bool)
     for t in range(1, steps):
         played[t] = ~(played[t - 1] & flags[:, t - 1].any(0))
@@ -250,15 +254,19 @@ def _mistakes_of_batch(rewards, values, terminated, truncated, played):
 
 def _judge_batch(answer, got, rewards, values, terminated, truncated, played):
     size = f"In a batch of {rewards.shape[0]} steps and {rewards.shape[1]} environment{'s' * (rewards.shape[1] > 1)}, "
-    rich = _next_step_batch(np.random.default_rng(99), 40, 3)
+    rich = _next_step_batch(np.random.default_rng(105), 40, 3)  # steps that pay 0, ends in the last row
     on_rich = np.where(rich[4], array("the advantages", run(answer, *rich[:4], 0.5, 0.4), (40, 3)), 0.0)
     recognise(on_rich, {size + message: value for message, value in _mistakes_of_batch(*rich).items()})
+    if (on_rich[rich[4] & (rich[0] == 0)] == 0).all():
+        raise Wrong(f"{size}a row that paid 0 was taken for a reset row. A step that was played may pay 0, too.")
+    if (on_rich[0, (rich[2] | rich[3])[-1]] == 0).all():
+        raise Wrong(f"{size}row 0 counts as a reset row. It was played. (np.roll brings the flags of the last row round to it.)")
     wanted = _column_by_column(rewards, values, terminated, truncated, played)
     if close(np.where(played, got, 0.0), wanted):
         t, n = np.argwhere(~played & (np.abs(got) > 1e-9))[0]
         reset = f"row {t} of environment {n} is a reset row, and its advantage is {got[t, n]:.3g}. "
         raise Wrong(f"{size}{reset}Nothing was played: set it to 0.")
-    t, n = np.argwhere(~np.isclose(got, wanted) & played)[-1]
+    t, n = np.argwhere((np.abs(got - wanted) > 1e-6 * np.abs(wanted).max(initial=1)) & played)[-1]
     raise Wrong(
         f"{size}the last wrong row of environment {n} is row {t}: rewards {numbers(rewards[t:, n])} from there on, values "
         f"{numbers(values[t:, n])}, terminated {terminated[t:, n].tolist()}, truncated {truncated[t:, n].tolist()}, γ = 0.5, "

@@ -1,7 +1,10 @@
 """Exercises of lesson 04: the step by hand, a line search, Fisher products, conjugate gradient, and what KLs add up to."""
 
+import tracemalloc
+
 import numpy as np
 import torch
+from scipy import special
 from torch.autograd.functional import hessian
 
 from rlcourse.classroom.exercises import NotAttempted, Wrong, array, close, entries, exercise, explained, number, numbers, run
@@ -35,6 +38,8 @@ def coin_step(answer):
             raise Wrong(f"{where}: ½Fx² is half of the limit. The factor 2 that public code loses.")
         if abs(x - gap) < 1e-6 * abs(gap):
             raise Wrong(f"{where}: that is F⁻¹g, the direction, not yet scaled to the limit.")
+        if abs(spent - 1) > 1e-3 and abs(coin_kl(p, sigmoid(logit + x)) / max_kl - 1) < 1e-3:
+            raise Wrong(f"{where}: there the *true* KL reaches the limit. Step 8 puts the parabola ½Fx² in its place.")
         if spent > 1 + 1e-3:
             raise Wrong(f"{where}: ½Fx² is {spent:.3g} times the limit. {_which(x, p, gap, max_kl)}")
         if spent < 1 - 1e-3:
@@ -48,7 +53,12 @@ def coin_step(answer):
 def _which(x, p, gap, max_kl):
     curvature = p * (1 - p)
     if abs(abs(x) - np.sqrt(2 * max_kl * curvature)) < 1e-6 * abs(x):
-        return "You multiplied by the curvature where one must divide: a flat KL allows a longer step."
+        return (
+            "You multiplied by the curvature where one must divide: a flat KL allows a longer step. (Or is this the step in p? "
+            "Asked for is that in θ.)"
+        )
+    if abs(abs(x) - np.sqrt(2 * max_kl / curvature) * abs(gap)) < 1e-6 * abs(x):
+        return "Multiply all rewards by ten: your step becomes ten times as long. Does the limit allow that?"
     if abs(abs(x) - np.sqrt(2 * max_kl)) < 1e-6 * abs(x):
         return "Your step is the same for every p; but near 0 and 1 a shift of the logit hardly changes the policy."
     return "Insert your x into ½Fx² with F = the second derivative of the KL in the logit, and solve for |x|."
@@ -204,10 +214,27 @@ def fisher_product(answer):
             raise Wrong(_fisher_fault(got, wanted, idle, obs, weights, v))
     obs, weights, v = _linear_softmax(rng, 6, 3, 3)
     with np.errstate(all="ignore"):
-        far = np.asarray(run(answer, obs, 1000 * weights, v), float)
+        far = array("F v", run(answer, obs, 1000 * weights, v), finite=False)
     if not np.isfinite(far).all():
         raise Wrong("With logits around 1000 your product contains NaN: exp overflows. Subtract each row's largest logit first.")
+    _no_large_array(answer, rng)
     return "Equal to the dense Hessian of the KL times v, for three policies, and without that matrix."
+
+
+def _no_large_array(answer, rng, size=60):
+    """With B = n = A = 60 everything that may be kept has 3,600 entries, a B × A × A array 216,000, F itself 12,960,000."""
+    problem = _linear_softmax(rng, size, size, size)
+    tracemalloc.start()
+    try:
+        run(answer, *problem)
+        entries = tracemalloc.get_traced_memory()[1] / 8
+    finally:
+        tracemalloc.stop()
+    if entries > 30 * size**2:
+        raise Wrong(
+            f"The numbers are right. But with B = n = A = {size} your function held about {entries:,.0f} numbers at once, where "
+            f"n × A and B × A are {size**2:,}. Somewhere there is an array with a third axis, or F itself."
+        )
 
 
 def _fisher_fault(got, wanted, idle, obs, weights, v):
@@ -226,6 +253,15 @@ def _fisher_fault(got, wanted, idle, obs, weights, v):
     symmetric = np.einsum("bi,ba->ia", obs, obs @ v)
     if close(got, got.flat[0] / symmetric.flat[0] * symmetric, 1e-8):
         return "The probabilities do not enter."
+    p, u = special.softmax(obs @ weights, 1), obs @ v
+    known = {
+        "The mean that you take off u weighs all actions alike. It is the mean under p.": p * (u - u.mean(1, keepdims=True)),
+        "Taking off the mean under p is only half of it: diag(p) also weighs what is left.": u - (p * u).sum(1, keepdims=True),
+        "The mean must be taken off for each observation by itself.": p * (u - u.mean()),
+    }
+    for text, middle in known.items():
+        if close(got, obs.T @ middle / B):
+            return text
     first = f"With {B} observation{'s' * (B > 1)}, {len(weights)} inputs and {weights.shape[1]} actions"
     return (
         f"{first} the Hessian of the KL times v begins with another number than your {got.flat[0]:.4g}. The middle matrix is "
@@ -265,6 +301,7 @@ def preconditioned(answer):
     scale = 10 ** np.linspace(-3, 3, 30)  # millimetres beside kilometres
     core = _spd(rng, np.linspace(1, 3, 30))
     bad, g = scale[:, None] * core * scale, scale * rng.standard_normal(30)
+    _stops_by_the_residual(answer, bad, g)
     product = _Counted(bad)
     x = array("the solution", run(answer, product, g, np.diag(bad).copy(), 1e-8, 100), (30,))
     true = np.linalg.solve(bad, g)
@@ -287,6 +324,26 @@ def preconditioned(answer):
         f"30 parameters whose units differ by a million: solved with {product.calls} products; the plain method is still "
         f"{away:.0%} away after as many. Zero, tiny and not positive definite: all as they should be."
     )
+
+
+def _stops_by_the_residual(answer, F, g, rel_tol=1e-3):
+    """Neither before the residual is small enough nor after: one iteration less must leave too much."""
+
+    def left(product, max_iters):
+        x = array("the solution", run(answer, product, g, np.diag(F).copy(), rel_tol, max_iters), g.shape)
+        return np.linalg.norm(g - F @ x) / np.linalg.norm(g)
+
+    product = _Counted(F)
+    if (share := left(product, 30)) > 1.001 * rel_tol and product.calls < 30:
+        raise Wrong(
+            f"Badly scaled parameters, rel_tol = {rel_tol:g}: you stopped after {product.calls} products, with a residual r of "
+            f"{share:.2g} of g. The test for stopping looks at r itself, not at z."
+        )
+    if product.calls > 1 and (share := left(_Counted(F), product.calls - 1)) < 0.999 * rel_tol:
+        raise Wrong(
+            f"Badly scaled parameters, rel_tol = {rel_tol:g}: you went on to {product.calls} products, though one before the "
+            f"residual r was {share:.2g} of g. The test for stopping looks at r itself, not at z."
+        )
 
 
 def _first_iteration(answer, F, g, ones):
@@ -331,17 +388,17 @@ def _small_problems(answer, rng, F, g, ones):
         if not close(F @ x, g, 1e-6):
             raise Wrong(
                 f"Three unknowns, three iterations: F x = {numbers(F @ x)}, but g = {numbers(g)}. The first iteration is "
-                "right, so look at β and at the order of the updates."
+                "right, so look at β, at what β·p is added to, and at the order of the updates."
             )
     try:
         with np.errstate(all="ignore"):
-            zero = np.asarray(run(answer, _Counted(F), 0 * g, ones, 1e-10, 10), float)
+            zero = array("the solution", run(answer, _Counted(F), 0 * g, ones, 1e-10, 10), finite=False)
     except Wrong as error:
         raise Wrong(f"g = 0 must give 0. {error}") from None
     if not (zero == 0).all():
         raise Wrong(f"g = 0 must give 0; yours gives {numbers(zero)}. (0/0 in α? Test the residual before the first product.)")
     tiny = 1e-9 * g
-    x = np.asarray(run(answer, _Counted(F), tiny, ones, 1e-10, 10), float)
+    x = array("the solution", run(answer, _Counted(F), tiny, ones, 1e-10, 10), finite=False)
     true = np.linalg.solve(F, tiny)
     if not close(x / np.abs(true).max(), true / np.abs(true).max(), 1e-6):
         share = (x @ tiny) / (tiny @ tiny)

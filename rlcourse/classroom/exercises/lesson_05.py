@@ -81,7 +81,7 @@ def _nats_fault(got, p_old, advantage, epsilon, edge):
     mistakes = {
         "That is the KL the wrong way round, D(new ‖ old).": coin_kl(edge, p_old),
         "You counted the sampled action only; the other one changes, too.": p_old * np.log(p_old / edge),
-        "ε²/2 is the rule of thumb; it does not know p_old.": epsilon**2 / 2,
+        "ε²/2 is a rule of thumb for p_old = 0.5 and small ε; asked for is the KL itself.": epsilon**2 / 2,
         "That is the KL at the other end of the interval: does a good action stop pushing when it has become likelier, or "
         "less likely?": (coin_kl(p_old, down if advantage > 0 else up) if up < 1 else np.nan),
         "You moved the probability by ε; the clip is on the ratio.": coin_kl(
@@ -112,8 +112,8 @@ def _loss(answer, log_prob, old, advantage, mask, epsilon=0.2):
         raise Wrong(f"The loss must be a torch tensor that can be differentiated; this is a {type(loss).__name__}.")
     if loss.shape != ():
         raise Wrong(f"The loss must be one number; yours has shape {tuple(loss.shape)}.")
-    if not loss.requires_grad:
-        raise Wrong("Your loss carries no gradient: is the ratio detached, or turned into NumPy?")
+    if not loss.requires_grad:  # right, for example, for a single token beyond the clip
+        return loss.item(), torch.zeros_like(leaf)
     (slope,) = torch.autograd.grad(loss, leaf, allow_unused=True)
     return loss.item(), torch.zeros_like(leaf) if slope is None else slope
 
@@ -146,14 +146,16 @@ def _six_cases(answer):
         case = int(off.argmax())
         raise Wrong(
             f"Case {case + 1}: one token with ratio {RATIOS[case]} and A = {ADVANTAGES[case]:g}, ε = 0.2. Your loss is "
-            f"{value[case]:.4g}, its slope in log π is {slope[case]:.4g}. {_case_fault(value)}"
+            f"{value[case]:.4g}, its slope in log π is {slope[case]:.4g}. {_case_fault(value, slope)}"
         )
 
 
-def _case_fault(value):
+def _case_fault(value, slope):
     plain, clipped = RATIOS * ADVANTAGES, np.clip(RATIOS, 0.8, 1.2) * ADVANTAGES
     known = {
-        "The value is right, the slope cannot be. Is something detached that must not be?": np.minimum(plain, clipped),
+        "The value is right, the slope cannot be. Is something detached that must not be?"
+        if slope.any()
+        else "Your loss carries no gradient: is the ratio detached, or turned into NumPy?": np.minimum(plain, clipped),
         "That is the objective itself; a loss is minimised.": -np.minimum(plain, clipped),
         "It has moved the wrong way and nothing pulls it back: is that the clip without the min?": clipped,
         "There is no clip to be seen in any of the six cases.": plain,
@@ -192,18 +194,18 @@ def _mean_over_tokens(answer):
 def _padding(answer):
     bad = (("NaN", np.nan), ("infinity", np.inf), ("minus infinity", -np.inf))
     mask = torch.tensor([[True, True], [True, False]])
-    for name, junk in bad:
-        log_prob = torch.tensor([[0.1, -0.1], [0.05, junk]], dtype=f64)
-        old, advantage = torch.where(mask, 0.0, junk), torch.where(mask, 1.0, junk)
-        value, slope = _loss(answer, log_prob, old.double(), advantage.double(), mask)
+    real = torch.tensor([[0.1, -0.1], [0.05, 0.0]], dtype=f64), torch.zeros(2, 2, dtype=f64), torch.ones(2, 2, dtype=f64)
+    names = "log_prob", "old_log_prob", "advantage"
+    for (name, junk), where in product(bad, (names, *((one,) for one in names))):
+        padded = [torch.where(mask, x, junk) if arg in where else x for arg, x in zip(names, real, strict=True)]
+        value, slope = _loss(answer, *padded, mask)
+        place = f"With {name} in a padded place of {' and '.join(where)}"
         if not np.isfinite(value):
-            raise Wrong(
-                f"With {name} in a padded place the loss is {value}: 0 · {name} is NaN. Do not multiply it away; leave it out."
-            )
+            raise Wrong(f"{place} the loss is {value}: 0 · {name} is NaN. Do not multiply it away; leave it out.")
         if not torch.isfinite(slope).all():
             raise Wrong(
-                f"With {name} in a padded place the loss is fine, but the gradient holds NaN: backpropagation goes through the "
-                "padded place all the same. Replace it before the first operation."
+                f"{place} the loss is fine, but the gradient holds NaN: backpropagation goes through the padded place all the "
+                "same. Replace it before the first operation."
             )
         if slope[1, 1] != 0:
             raise Wrong("The padded place has a gradient.")
@@ -247,7 +249,16 @@ def _overflow(answer):
 @exercise("05.3", "A baseline from the others", kind="implement", level=2, minutes=20)
 def leave_one_out(answer):
     rewards = np.array([[1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
-    got = array("the advantages", run(answer, rewards), (3, 4))
+    with np.errstate(all="ignore"):
+        got = array("the advantages", run(answer, rewards), (3, 4), finite=False)
+    if np.isfinite(got[:2]).all() and not np.isfinite(got[2]).any():
+        raise Wrong("A group of four right answers gives NaN, 0/0. Is there a division by the std? A baseline only subtracts.")
+    others = rewards.sum(1, keepdims=True) - rewards
+    recognise(got, {
+        "You divide the sum of the others by G; but how many others are there?": rewards - others / 4,
+        "That is the baseline itself; it must come off the reward.": others / 3,
+    })  # fmt: skip
+    got = array("the advantages", got)
     mixed = "You compare answers to different questions: axis 0 holds the questions, axis 1 the answers of one question."
     recognise(got, {mixed: rewards - rewards.mean(0), f"{mixed} ": (3 * rewards - rewards.sum(0)) / 2})
     if not close(got[2], 0 * got[2]):
@@ -270,14 +281,14 @@ def leave_one_out(answer):
     for group, p in product((2, 4), (0.1, 0.5, 0.9)):
         mean = expected_gradient(answer, group, p)
         share = mean / (p * (1 - p))
-        if abs(share - 1) > 1e-9:
+        if abs(share - 1) > 1e-6:
             known = {
                 1 - 1 / group: "R_i is part of its own baseline.",
                 group - 1.0: "Sum of the others, or mean of the others?",
                 -1.0: "The sign.",
                 (1 - 1 / group) ** 2: "The factor that should repair it was put the wrong way round.",
             }
-            hint = next((text for factor, text in known.items() if abs(share - factor) < 1e-9), "")
+            hint = next((text for factor, text in known.items() if abs(share - factor) < 1e-6), "")
             raise Wrong(
                 f"Groups of {group}, success probability {p}: averaged over all {2**group} outcomes, the gradient is "
                 f"{share:.4g} times the true one. {hint}"
@@ -343,6 +354,14 @@ def _factor_fault(c, p_old, p_new):
         "Samples come from the old policy; you averaged over the new one's.": _regression(log, change, p_new),
         "You averaged over the list of actions, not over samples of π_old.": _regression(log, change, same),
         "You divided by the variance of log ρ: regression of what on what?": _regression(change, log, p_old),
+        "Samples come from the old policy; you took all means over the new one.": (p_new * log * change).sum()
+        / (p_new * change**2).sum(),
+        "You added over the list of actions; a mean over samples of π_old weighs them.": (log * change).sum() / (change**2).sum(),
+        "In your formula ρ is π_old/π_θ. It is the other way round.": -(p_old * log * (p_old / p_new - 1)).sum()
+        / (p_old * (p_old / p_new - 1) ** 2).sum(),
+        "The covariance is only a part of it: E[ρ log ρ] − E[log ρ], two terms.": (p_new * log).sum() / (p_old * change**2).sum(),
+        "Look at the parabola again: where is a + 2bc + dc² lowest? There is a factor 2.": _regression(log, change, p_old) * 2,
+        "Look at the parabola again: where is its slope 2b + 2dc equal to 0?": _regression(log, change, p_old) / 2,
     }
     return next((text for text, value in known.items() if abs(c - value) < 1e-6 * abs(value)), "")
 

@@ -79,6 +79,7 @@ def _score_fault(got, z, std, slope, score):
         "dσ/dx is in it, but the score in σ is not yet (z² − 1).": plain * slope,
         "The sign is wrong.": -score,
         "Only the square was differentiated; log σ depends on x, too.": z**2 * slope / std,
+        "Is this the Fisher number? The score comes first.": 2 * (slope / std) ** 2,
     }
     return next((text for text, value in known.items() if abs(got - value) < 1e-6 * max(1, abs(value))), "")
 
@@ -90,6 +91,7 @@ def _fisher_fault(got, score, std, slope):
         "The chain rule's factor enters squared.": 2 * slope / std,
         "That is this action's squared score, not its mean over actions.": score**2,
         "That is the Fisher number of μ.": 1 / std**2,
+        "What is the mean of (z² − 1)²? Not 1.": (slope / std) ** 2,
     }
     return next((text for text, value in known.items() if abs(got - value) < 1e-6 * max(1, abs(value))), "")
 
@@ -132,7 +134,7 @@ def _inside(action, u, low, high):
             "The second dimension of this test goes from 0 to 10, not from −c to c."
         )
     wanted = low + (high - low) / (1 + np.exp(-2 * u))  # tanh by the logistic function
-    if not close(action, wanted, 1e-9):
+    if not close(action, wanted):
         raise Wrong(
             f"For u = {numbers(u[0])} and bounds {numbers(low)} to {numbers(high)} your action is {numbers(action[0])}: that "
             "is not low + (high − low)/2 · (tanh u + 1). Is u = μ + σ·noise?"
@@ -167,6 +169,11 @@ def _density(log_prob, noise, log_std, log_slopes):
             raise Wrong(f"Two dimensions, five actions: your first log-prob is {log_prob[0]:.4f}. {text}")
     if close(log_prob, (normal - log_slopes).mean(1), 1e-5):
         raise Wrong("That is the mean over the dimensions; a product of densities has the sum of their logs.")
+    if close(log_prob, wanted, 0.01):
+        raise Wrong(
+            f"Two dimensions, five actions: your log-probs are off by up to {np.abs(log_prob - wanted).max():.1g} only, for "
+            "moderate u. Is a small constant added somewhere, or u recovered from the action?"
+        )
     raise Wrong(
         f"Two dimensions, five actions: your first log-prob is {log_prob[0]:.4f}, but log N(u) minus the log of the slopes of "
         "your own actions is another number. Compare the two parts one by one."
@@ -182,7 +189,7 @@ def _far_out(both):
     if np.abs(log_prob - wanted).max() > 1e-2:
         raise Wrong(
             f"float32, u = 20: your log-prob is off by {np.abs(log_prob - wanted).max():.3g} nats. A small constant inside the "
-            "log is finite, and wrong: use a form that does not subtract tanh² from 1."
+            "log is finite, and wrong, and so is a bound on u: use a form that does not subtract tanh² from 1."
         )
     if np.abs(array_or_wrong(both(2.5 * noise, mean, torch.zeros(2))[1])).max() > 2e3:
         raise Wrong("At u = 50 the log-prob explodes.")
@@ -215,12 +222,14 @@ class _Noise:
         self.values = np.asarray(values, float)
 
     def standard_normal(self, size=None):
+        if size is not None and np.prod(size) != self.values.size:
+            raise Wrong(f"You drew noise of the shape {size}. Each action dimension needs its own, so take the shape of mean.")
         return self.values.reshape(size if size is not None else self.values.shape)
 
 
 @exercise("06.3", "A colleague's seven lines", kind="implement", level=2, minutes=25)
 def seven_lines(answer):
-    if not isinstance(answer, tuple) or len(answer) != 2:
+    if not isinstance(answer, tuple | list) or len(answer) != 2:
         raise Wrong('Give both functions: check("06.3", (draw, log_prob)).')
     draw, log_prob = answer
     _drawn(draw)
@@ -242,14 +251,17 @@ def _drawn(draw):
         array(name, value, (4, 2)) for name, value in zip(("the stored actions", "the sent actions"), pair, strict=True)
     )
     if not close(stored[0], [0.5, -0.5]):
-        raise Wrong(f"With noise 0 the stored action must be the mean (0.5, −0.5); yours is {numbers(stored[0])}.")
+        raise Wrong(
+            f"With noise 0 the stored action must be the mean (0.5, −0.5); yours is {numbers(stored[0])}. (All noise comes from "
+            "`rng`.)"
+        )
     spread = np.abs(stored[1] - stored[0])
-    if (np.abs(stored[2:]) == 2).any() and close(spread, np.exp([-0.5, 0.2]), 1e-6):
+    if (np.abs(stored[2:]) == 2).any() and close(spread, np.exp([-0.5, 0.2])):
         raise Wrong(
             "Two of the four stored actions lie exactly at a bound. A Gaussian has no lumps: which action was it whose "
             "density log_prob will be asked for?"
         )
-    if not close(spread, np.exp([-0.5, 0.2]), 1e-9):
+    if not close(spread, np.exp([-0.5, 0.2])):
         raise Wrong(
             f"Noise of ±1 moves the stored action by {numbers(spread)}. That is one σ, and log σ is {numbers([-0.5, 0.2])}."
         )
@@ -281,6 +293,10 @@ def _constant_reward(log_prob):
                 hint = "It is 1 for σ = 1 only: with a constant reward σ would grow for ever, as a wider one has more mass."
             elif dims == 1 and abs(value.max() + stds[0] + 0.5 * np.log(2 * np.pi)) < 1e-6:
                 hint = "At the mean it is right, so it falls off too fast or too slowly: by which power of σ is a − μ divided?"
+            elif dims == 1 and abs(mass - np.sqrt(2 * np.pi)) < 1e-4:
+                hint = "That number is √(2π)."
+            elif dims == 1 and stds[0] and abs(mass - np.exp(-stds[0])) < 1e-6:
+                hint = "That number is 1/σ: how often does log σ come off?"
             elif dims == 2 and stds == [0.0, 0.0]:
                 hint = "In one dimension it was right. How do the log-densities of independent dimensions combine?"
             where = f"{dims} dimension{'s' * (dims > 1)}, log σ = {numbers(stds)}"

@@ -58,9 +58,11 @@ WRONG = {
         ("discounted at once", MATRIX.format(moves="[[.75, .25], [.5, .5]]", pays="gamma * r"), "discounted already"),
         ("mean per step", MACHINE.format("(1 - gamma) * working, (1 - gamma) * (working - difference)"), "per step"),
         ("no future", MACHINE.format("2.0, -1.0"), "one step only"),
-        ("for one gamma", "def machine_values(gamma):\n    return 1.5 / 0.0875, 1.0 / 0.0875", "contradict each other"),
+        ("for one gamma", "def machine_values(gamma):\n    return 1.5 / 0.0875, 1.0 / 0.0875", "contradict the equation"),
         ("a number", "def machine_values(gamma):\n    return 2 / (1 - gamma)", "should have shape (2,)"),
         ("called", "machine_values = (20.0, 17.0)", "function itself"),
+        ("renamed argument", MACHINE.format("working - difference, working").replace("(gamma)", "()"), "arguments of the stub"),
+        ("no return", MACHINE.format("None").replace("return None", "working, working - difference"), "`return` missing"),
     ],
     "00.2": [
         ("clock is the end", RETURNS.format(**RIGHT | dict(other="0.0")), "the clock for the end"),
@@ -88,6 +90,8 @@ WRONG = {
         ("terminated only", PLAYED.format(mask="played[1:] = ~terminated[:-1]", rows=ROWS), "after a truncation, too"),
         ("action of the next row", PLAYED.format(mask="played[1:] = ~ended[:-1]",
                                                  rows=ROWS.replace("action[", "np.roll(action, -1, 0)[")), "another row"),
+        ("one flag", PLAYED.format(mask="played[1:] = ~ended[:-1]", rows=ROWS.replace("terminated[", "ended[")), "clock stopped"),
+        ("np.roll", PLAYED.format(mask="played = ~np.roll(ended, 1, 0)", rows=ROWS), "Row 0 is missing"),
         ("still (T, N)", PLAYED.format(mask="", rows="obs[:-1], action, reward, obs[1:], terminated"), "one long list"),
         ("four arrays", PLAYED.format(mask="", rows="obs, action, reward, terminated"), "five arrays"),
     ],
@@ -129,7 +133,7 @@ def returns_from_log(rewards, next_values, terminated, truncated, gamma):
     return discounted_returns(rewards, gamma, ends=terminated | truncated, bootstrap=behind)
 """),
     ],
-    "00.3": [("a loop, column by column", """
+    "00.3": [("stacked", PLAYED.format(mask="played[1:] = ~ended[:-1]", rows=f"np.stack([{ROWS}])")), ("column by column", """
 def played_steps(obs, action, reward, terminated, truncated):
     rows = []
     for n in range(obs.shape[1]):

@@ -84,6 +84,7 @@ WRONG = {
         ("other rewards", weights(rewards="(gamma * lam / 2) ** ahead"), "Add up the weights of those"),
         ("other values", weights(between="gamma * (1 - lam) * lam ** ahead"), "Raise every value by 1"),
         ("one array", weights(result="on_values"), "Return two arrays"),
+        ("swapped", weights(result="on_values, on_rewards"), "The order is"),
         ("one too many", weights(result="on_values, on_values"), "should have shape (4,)"),
     ],
     "03.2": [
@@ -101,6 +102,7 @@ WRONG = {
         ("residuals", filtered(result="delta"), "nothing flows back"),
         ("targets", filtered().replace("return ", "return values + "), "value targets"),
         ("turned", filtered().replace("return ", "return (").rstrip() + ")[::-1]", "in reverse order"),
+        ("next row", filtered(future="np.where(terminated, 0.0, np.append(values[1:], next_values[-1]))"), "really came"),
         ("something else", filtered(result="0 * delta"), "start afresh"),
         ("pieces", filtered(result="pieces"), "should have shape (1,)"),
     ],
@@ -109,6 +111,8 @@ WRONG = {
         ("truncation is the end", next_step(future="np.where(ended, 0.0, values[1:])"), "counts as a termination"),
         ("batch stops", next_step(future=f"np.where(terminated, 0.0, {NO_SUCCESSOR})"), "where the batch stops"),
         ("reset rows stay", next_step(played=""), "is a reset row, and its advantage"),
+        ("rows that pay 0", next_step(played="played = rewards != 0"), "may pay 0"),
+        ("np.roll", next_step(played="played = ~np.roll(ended, 1, 0)"), "row 0 counts as"),
         ("drops the end", next_step(played="played = ~ended"), "the row with the flag is set to 0"),
         ("value of the new start", next_step(
             future="np.where(terminated, 0.0, np.where(ended, np.concatenate([values[2:], values[-1:]]), values[1:]))"),

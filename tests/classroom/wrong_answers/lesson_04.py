@@ -112,7 +112,21 @@ WRONG = {
         (
             "plain mean taken off",
             _changed(FISHER, ("(p * u).sum(-1, keepdims=True)", "u.mean(-1, keepdims=True)")),
-            "begins with",
+            "weighs all actions alike",
+        ),
+        ("probabilities once", _changed(FISHER, ("p * (u", "(u")), "only half of it"),
+        ("something else", _changed(FISHER, ("obs.T @ m", "(obs.T @ m)[::-1]")), "begins with"),
+        (
+            "all the middle matrices",
+            """
+def fisher_product(obs, weights, v):
+    logits = obs @ weights
+    p = np.exp(logits - logits.max(-1, keepdims=True))
+    p /= p.sum(-1, keepdims=True)
+    middle = np.array([np.diag(row) - np.outer(row, row) for row in p])
+    return obs.T @ np.einsum("bac,bc->ba", middle, obs @ v) / len(obs)
+""",
+            "a third axis",
         ),
         ("sum over the batch", _changed(FISHER, (" / len(obs)", "")), "a mean over observations"),
         ("softmax over the batch", _changed(FISHER, ("p.sum(-1, keepdims=True)", "p.sum(0, keepdims=True)")), "taken off"),
@@ -159,6 +173,11 @@ WRONG = {
         ("raises at g = 0", _changed(CG, (STOP, "if r @ r < 1e-20 * (g @ g):")), "g = 0 must give 0. Your function raised"),
         ("no guard", _changed(CG, (GUARD, "")), "without a word"),
         ("no early stop", _changed(CG, (STOP, "if not r.any() or np.linalg.norm(r) < 1e-13 * np.linalg.norm(g):")), "went on"),
+        (
+            "stops by z",
+            _changed(CG, (STOP, "if not r.any() or np.linalg.norm(z) <= rel_tol * np.linalg.norm(g / diagonal):")),
+            "not at z",
+        ),
         ("product twice", _changed(CG, ("r - alpha * Fp", "r - alpha * product(p)")), "one per iteration"),
         ("one iteration short", _changed(CG, ("range(max_iters)", "range(max_iters - 1)")), "one iteration too few"),
         (

@@ -102,6 +102,7 @@ WRONG = {
         ("mask turned round", _changed(LOSS, ("x[mask]", "x[~mask] if not mask.all() else x[mask]")), "True is a real token"),
         ("multiplied away", _whole("(each * mask).sum() / mask.sum()"), "Do not multiply"),
         ("left out too late", _whole("each[mask].mean()").replace(".clamp(-60, 60)", ""), "goes through the padded place"),
+        ("advantage not masked", _whole("torch.where(mask, each, 0).sum() / mask.sum()"), "place of advantage the loss is fine"),
         ("no bound", _changed(LOSS, (".clamp(-60, 60)", "")), "gradient is NaN"),
         ("tight bound", _changed(LOSS, ("(-60, 60)", "(-5, 5)")), "too tight"),
         ("no scalar", _changed(LOSS, (").mean()", ")")), "must be one number"),
@@ -114,6 +115,9 @@ WRONG = {
             _others("(rewards - rewards.mean(1, keepdims=True)) / (rewards.std(1, keepdims=True) + 1e-8)"),
             "division by the std",
         ),
+        ("0/0", _others("(rewards - rewards.mean(1, keepdims=True)) / rewards.std(1, keepdims=True)"), "gives NaN"),
+        ("divided by G", _others("rewards - (rewards.sum(1, keepdims=True) - rewards) / G"), "how many others"),
+        ("the baseline", _others("(rewards.sum(1, keepdims=True) - rewards) / (G - 1)"), "the baseline itself"),
         ("no baseline", _others("rewards"), "baseline come off at all"),
         ("mean over questions", _others("rewards - rewards.mean(0, keepdims=True)"), "different questions"),
         (
@@ -140,6 +144,8 @@ WRONG = {
             "regression of what on what",
         ),
         ("k1", _factor("0"), "a larger c"),
+        ("half", _factor("(p_old * log * change).sum() / (p_old * change**2).sum() / 2"), "equal to 0"),
+        ("one divergence", _factor("(p_new * log).sum() / (p_old * change**2).sum()"), "two terms"),
     ],
     "05.5": [
         (
@@ -153,5 +159,31 @@ WRONG = {
         ("epochs do not", _settings("same", "same", "different", "same", "same", "same"), "in the second epoch"),
         ("all different", _settings(*["different"] * 6), "4 of your guesses"),
         ("another word", _settings("yes", "same", "different", "same", "different", "same"), "Choose one of"),
+    ],
+}
+
+ALSO_RIGHT = {
+    "05.2": [
+        (
+            "token by token",
+            """
+def token_loss(log_prob, old_log_prob, advantage, mask, epsilon):
+    total = 0.0
+    for b, t in mask.nonzero().tolist():
+        A, ratio = advantage[b, t], (log_prob[b, t] - old_log_prob[b, t]).clamp(max=60).exp()
+        plain, ceiling = ratio * A, A + epsilon * A.abs()
+        total = total - (plain if plain < ceiling else ceiling)
+    return total / mask.sum()
+""",
+        ),
+        (
+            "junk replaced",
+            """
+def token_loss(log_prob, old_log_prob, advantage, mask, epsilon):
+    log_prob, old_log_prob, advantage = (torch.where(mask, x, 0.0) for x in (log_prob, old_log_prob, advantage))
+    ratio = (log_prob - old_log_prob).clamp(-60, 60).exp()
+    return -torch.minimum(ratio * advantage, ratio.clamp(1 - epsilon, 1 + epsilon) * advantage).sum() / mask.sum()
+""",
+        ),
     ],
 }

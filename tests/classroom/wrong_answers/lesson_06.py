@@ -61,6 +61,8 @@ WRONG = {
         ("not squared", _softplus(RIGHT, "2 * slope / std"), "enters squared"),
         ("this action's", _softplus(RIGHT, "score**2"), "not its mean over actions"),
         ("underflow", _softplus(RIGHT, SQUARED).replace("np.logaddexp(0, x)", "np.log(1 + np.exp(x))"), "σ exactly 0"),
+        ("mean of a square", _softplus(RIGHT, "(slope / std) ** 2"), "Not 1"),
+        ("swapped", _softplus(SQUARED, RIGHT), "The score comes first"),
         (
             "score only",
             _softplus(RIGHT, SQUARED).replace("return score, 2 * (slope / std) ** 2", "return score"),
@@ -77,7 +79,8 @@ WRONG = {
         ("no log σ", _changed(SQUASHED, ("- log_std - 0.5", "- 0.5")), "log σ is missing"),
         ("no constant", _changed(SQUASHED, (" - 0.5 * np.log(2 * np.pi)", "")), "½ log 2π"),
         ("naive", _changed(SQUASHED, (STABLE, "(1 - u.tanh() ** 2).log()")), "log 0"),
-        ("plus 1e-6", _changed(SQUASHED, (STABLE, "(1 - u.tanh() ** 2 + 1e-9).log()")), "A small constant"),
+        ("plus 1e-6 indeed", _changed(SQUASHED, (STABLE, "(1 - u.tanh() ** 2 + 1e-6).log()")), "off by up to"),
+        ("plus 1e-9", _changed(SQUASHED, (STABLE, "(1 - u.tanh() ** 2 + 1e-9).log()")), "A small constant"),
         (
             "symmetric bounds",
             _changed(SQUASHED, ("low + half * (torch.tanh(u) + 1)", "high * torch.tanh(u)")),
@@ -103,6 +106,13 @@ WRONG = {
         ("no sum", _changed(LINES, ("each.sum(-1)", "each")), "one number per dimension"),
         ("sum over the batch", _changed(LINES, ("each.sum(-1)", "each.sum(0)")), "should have shape (241,)"),
         ("sent as drawn", _changed(LINES, ("action.clamp(low, high)", "action")), "would get -10.3"),
+        ("no 2π", _changed(LINES, (" - 0.5 * np.log(2 * np.pi)", "")), "√(2π)"),
+        ("log σ twice", _changed(LINES, ("- log_std -", "- 2 * log_std -")), "how often does log σ"),
+        (
+            "one noise for all",
+            _changed(LINES, ("standard_normal(mean.shape)", "standard_normal((len(mean), 1))")),
+            "shape of mean",
+        ),
         ("no square root of 2π", _changed(LINES, ("np.log(2 * np.pi)", "np.log(np.pi)")), "has the mass 1.414"),
         ("σ not squared", _changed(LINES, ("/ log_std.exp()", "/ (2 * log_std).exp()")), "by which power of σ"),
     ],
