@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 import torch
 
+from rlcourse.equations.processes import mean_over_processes
+
 
 class Episodes:
     """Returns of finished training episodes: the last 100 of each run, in units of the environment's own reward."""
@@ -25,7 +27,9 @@ class Episodes:
 
     def mean_return(self) -> np.ndarray:
         """(R,) mean of each run's last (up to) 100 finished episodes; NaN before the first."""
-        return np.array([np.mean(returns) if returns else np.nan for returns in self.recent])
+        total = mean_over_processes(np.array([np.sum(returns) for returns in self.recent]))
+        count = mean_over_processes(np.array([float(len(returns)) for returns in self.recent]))
+        return np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
 
     def snapshot(self) -> dict:
         """Everything, as plain data."""

@@ -120,8 +120,8 @@ def train_data_parallel(
         timeout: seconds > 0 to wait for another process before giving up; an update must not take longer.
 
     Returns:
-        TrainingResult, the same in all processes (but `seconds`, which are their own). `mean_return` is the mean of the
-        processes' means, each of its own last (up to) 100 episodes: NaN until every process has finished one.
+        TrainingResult, the same in all processes (but `seconds`, which are their own). `mean_return` is that of the
+        last (up to) 100 episodes of each process.
 
     Raises:
         RuntimeError: not started by torchrun; processes with different arguments, or whose parameters drifted apart.
