@@ -296,6 +296,16 @@ def test_emphasis_and_code_of_a_message_are_shown_as_such():
     assert "a &lt;b&gt;" in page("a <b>")
 
 
+def test_a_text_is_written_and_not_right(monkeypatch):
+    judge = exercises.Exercise("00.9", "x", "explain", 1, 5, lambda answer: explained(answer, ["p"]))
+    monkeypatch.setitem(exercises._EXERCISES, "00.9", judge)
+    monkeypatch.setattr(exercises, "in_lesson", lambda lesson: [judge])
+    result = check("00.9", "word " * 30)
+    for shown in (repr(result), result._repr_html_()):
+        assert "Exercise 00.9: Written." in shown and "Holds" not in shown
+    assert "✓ written" in progress("00")._repr_html_()
+
+
 def test_entries_and_recognise():
     assert entries({"a": 1, "b": 2.5}, ("a", "b"), number) == {"a": 1.0, "b": 2.5}
     with pytest.raises(Wrong, match="'a', 'b'"):

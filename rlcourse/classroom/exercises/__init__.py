@@ -77,27 +77,34 @@ def exercise(id, title, *, kind, level, minutes):
     return register
 
 
+SIGNS = {True: "✓", False: "✗", None: "○"}
+
+
+def _state(exercise, ok):
+    """In words. No program judges a text, so nothing may say that it holds."""
+    return {True: "Written" if exercise.kind == "explain" else "Holds", False: "Not yet", None: "Not attempted yet"}[ok]
+
+
 class Result:
     """What `check` says; the last line of a cell shows it. `ok` is True, False, or None for "not attempted yet"."""
 
     def __init__(self, exercise, ok, message, score):
         self.exercise, self.ok, self.message, self.score = exercise, ok, message, score
 
-    def _words(self):
-        return {True: "Holds", False: "Not yet", None: "Not attempted yet"}[self.ok]
-
     def __repr__(self):
-        return f"Exercise {self.exercise.id}: {self._words()}. {self.message}\n{self.score}".replace("\n\n", "\n")
+        return f"Exercise {self.exercise.id}: {_state(self.exercise, self.ok)}. {self.message}\n{self.score}".replace(
+            "\n\n", "\n"
+        )
 
     def _repr_html_(self):
-        colour = {True: "#009E73", False: "#D55E00", None: "#888888"}[self.ok]
-        sign = {True: "✓", False: "✗", None: "○"}[self.ok]
+        state = _state(self.exercise, self.ok)
+        colour = {"Holds": "#009E73", "Written": "#0072B2", "Not yet": "#D55E00", "Not attempted yet": "#888888"}[state]
         text = html.escape(self.message).replace("\n", "<br>")
         text = re.sub(r"(?<![\w*])\*(\w[^*<]*)\*(?![\w*])", r"<em>\1</em>", text)
         text = re.sub(r"`([^`<]+)`", r"<code>\1</code>", text)
         return (
             f'<div role="status" style="border-left:5px solid {colour};padding:.3em .9em;max-width:60em">'
-            f"<b>{sign} Exercise {self.exercise.id}: {self._words()}.</b> {text}<br><small>{self.score}</small></div>"
+            f"<b>{SIGNS[self.ok]} Exercise {self.exercise.id}: {state}.</b> {text}<br><small>{self.score}</small></div>"
         )
 
 
@@ -186,7 +193,7 @@ class Progress:
         self.score, self.rows = _score(lesson), []
         for each in in_lesson(lesson):
             ok = _RESULTS[each.id].ok if each.id in _RESULTS else None
-            self.rows.append((each, {True: "✓ holds", False: "✗ not yet", None: "○ not attempted yet"}[ok]))
+            self.rows.append((each, f"{SIGNS[ok]} {_state(each, ok).lower()}"))
 
     def __repr__(self):
         return "\n".join([self.score, *(f"  {each.id}  {state:20} {each.label:28} {each.title}" for each, state in self.rows)])
@@ -306,7 +313,7 @@ def explained(answer, points, *, words=25):
     if (count := len(answer.split())) < words:
         raise Wrong(f"{count} words are too few for a colleague to follow; write at least {words}.")
     listing = "\n".join(f"{i}. {point}" for i, point in enumerate(points, start=1))
-    return f"Written. No program can judge it; you can. Does your text say these {len(points)} things?\n{listing}"
+    return f"No program can judge it; you can. Does your text say these {len(points)} things?\n{listing}"
 
 
 def close(got, wanted, tolerance=1e-6):
