@@ -166,12 +166,17 @@ def _keeps_the_old(answer):
 
 
 def _refuses_what_is_not_finite(answer):
-    for name, bad in (("KL", (1.0, np.nan)), ("improvement", (np.nan, 0.0)), ("improvement", (np.inf, 0.0))):
+    for name, bad in (
+        ("KL", (1.0, np.nan)),
+        ("improvement", (np.nan, 0.0)),
+        ("improvement", (np.inf, 0.0)),
+        ("KL", (1.0, -np.inf)),
+    ):
         search = _Search(answer, lambda k, share, bad=bad: bad if k == 0 else (1.0, 0.0))
         if search.accepted == 0:
             value = bad[name == "KL"]
             why = (
-                "inf > 0 is True: ask np.isfinite as well."
+                f"{'inf > 0' if value > 0 else '-inf ≤ δ'} is True: ask np.isfinite as well."
                 if np.isinf(value)
                 else "Every comparison with NaN is False, so `if kl > max_kl: refuse` lets it pass. Accept on what must hold."
             )

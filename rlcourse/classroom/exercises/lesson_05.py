@@ -170,13 +170,14 @@ def _mean_over_tokens(answer):
     rng = np.random.default_rng(52)
     log_prob, advantage = (torch.tensor(0.1 * rng.standard_normal((2, 4))) for _ in range(2))
     mask = torch.tensor([[True, True, True, True], [True, False, False, False]])
-    value, _ = _loss(answer, log_prob, 0 * log_prob, advantage, mask)
-    each = _by_ceiling(log_prob.exp().numpy(), advantage.numpy(), 0.2)
+    value, _ = _loss(answer, log_prob, 0 * log_prob, advantage, mask, epsilon=0.05)
+    each, other = (_by_ceiling(log_prob.exp().numpy(), advantage.numpy(), epsilon) for epsilon in (0.05, 0.2))
     real = each[mask.numpy()]
     if abs(value + real.mean()) < 1e-9:
         return
     where = "Two answers, of 4 tokens and of 1 token (3 padded)."
     mistakes = {
+        "Here ε is 0.05, and you clip at 0.2.": other[mask.numpy()].mean(),
         "You divide by the number of places, padding included: the more padding, the smaller the step.": real.sum() / 8,
         "You average over all places, also the padded ones.": each.mean(),
         "That is a sum; the step would grow with the length of the answers.": real.sum(),

@@ -280,13 +280,14 @@ def _constant_reward(log_prob):
     for log_std in ([0.0, 0.0], [-0.3, 0.4]):
         for actions, stds, space in ((axis[:, None], log_std[:1], cell), (grid, log_std, cell**2)):
             dims = len(stds)
-            mean, actions = torch.zeros(len(actions), dims, dtype=f64), torch.tensor(actions)
+            mean, actions = torch.tensor([[0.5, -1.0]], dtype=f64)[:, :dims].expand(len(actions), dims), torch.tensor(actions)
             value = run(log_prob, mean, torch.tensor(stds, dtype=f64), actions)
             if isinstance(value, torch.Tensor) and value.shape == (len(actions), dims):
                 raise Wrong(f"log_prob gives shape (N, {dims}): one number per dimension. It must be one per action, (N,).")
             value = array("the log-probabilities", value, (len(actions),))
             mass = np.exp(value).sum() * space
             if abs(mass - 1) < 1e-6:
+                _mean_and_std(np.exp(value) * space, actions.numpy(), mean[0].numpy(), np.exp(stds))
                 continue
             hint = ""
             if dims == 1 and abs(mass - np.exp(stds[0])) < 1e-6 and abs(value.max() + 0.5 * np.log(2 * np.pi)) < 1e-6:
@@ -301,6 +302,15 @@ def _constant_reward(log_prob):
                 hint = "In one dimension it was right. How do the log-densities of independent dimensions combine?"
             where = f"{dims} dimension{'s' * (dims > 1)}, log σ = {numbers(stds)}"
             raise Wrong(f"{where}: your density has the mass {mass:.4g} instead of 1. {hint}")
+
+
+def _mean_and_std(weight, actions, mean, std):
+    """Mass 1 is not enough: the density must also lie where `draw` draws."""
+    center = weight @ actions
+    spread = np.sqrt(weight @ (actions - center) ** 2)
+    for name, wanted, found in (("mean", mean, center), ("standard deviation", std, spread)):
+        if not close(found, wanted):
+            raise Wrong(f"Your density has mass 1, but its {name} is {numbers(found)}, and draw draws with {numbers(wanted)}.")
 
 
 # ------------------------------------------------------------------------------------------------------- 06.4 half the σ

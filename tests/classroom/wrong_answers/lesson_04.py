@@ -14,12 +14,12 @@ def line_search(parameters, step, evaluate, max_kl):
     for k in range(10):
         parameters[:] = old + 0.5**k * step
         improvement, kl = evaluate()
-        if np.isfinite(improvement) and improvement > 0 and kl <= max_kl:
+        if np.isfinite([improvement, kl]).all() and improvement > 0 and kl <= max_kl:
             return k
     parameters[:] = old
     return -1
 """
-TEST = "if np.isfinite(improvement) and improvement > 0 and kl <= max_kl:"
+TEST = "if np.isfinite([improvement, kl]).all() and improvement > 0 and kl <= max_kl:"
 
 FISHER = """
 def fisher_product(obs, weights, v):
@@ -88,6 +88,7 @@ WRONG = {
         ("no KL test", _changed(SEARCH, (TEST, "if improvement > 0:")), "both tests must hold"),
         ("KL test only", _changed(SEARCH, (TEST, "if kl <= max_kl:")), "worse (improvement −1)"),
         ("refuses instead of accepting", _changed(SEARCH, (TEST, "if not (kl > max_kl or improvement <= 0):")), "KL = nan"),
+        ("infinite KL", _changed(SEARCH, ("np.isfinite([improvement, kl]).all()", "np.isfinite(improvement)")), "-inf ≤ δ"),
         ("infinite gain", _changed(SEARCH, (TEST, "if improvement > 0 and kl <= max_kl:")), "inf > 0"),
         ("strict limit", _changed(SEARCH, ("kl <= max_kl", "kl < max_kl")), "exactly at the limit"),
         ("takes a gain of 0", _changed(SEARCH, ("improvement > 0", "improvement >= 0")), "Nothing improved"),

@@ -90,6 +90,7 @@ WRONG = {
             "slope cannot",
         ),
         ("ratio detached", _changed(LOSS, (".exp()", ".exp().detach()")), "carries no gradient"),
+        ("fixed ε", _changed(LOSS, ("1 - epsilon, 1 + epsilon", "0.8, 1.2")), "you clip at 0.2"),
         ("places, not tokens", _whole("torch.where(mask, each, 0).mean()"), "number of places"),
         ("padding counted", _whole("each.mean()"), "also the padded ones"),
         ("sum", _whole("torch.where(mask, each, 0).sum()"), "grow with the length"),

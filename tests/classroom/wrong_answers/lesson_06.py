@@ -107,6 +107,12 @@ WRONG = {
         ("sum over the batch", _changed(LINES, ("each.sum(-1)", "each.sum(0)")), "should have shape (241,)"),
         ("sent as drawn", _changed(LINES, ("action.clamp(low, high)", "action")), "would get -10.3"),
         ("no 2π", _changed(LINES, (" - 0.5 * np.log(2 * np.pi)", "")), "√(2π)"),
+        ("mean forgotten", _changed(LINES, ("(action - mean) /", "action /")), "its mean is"),
+        (
+            "wide enough",
+            _changed(LINES, ("/ log_std.exp()", "/ 2 / log_std.exp()"), ("- log_std -", "- log_std - np.log(2) -")),
+            "deviation",
+        ),
         ("log σ twice", _changed(LINES, ("- log_std -", "- 2 * log_std -")), "how often does log σ"),
         (
             "one noise for all",
