@@ -39,7 +39,7 @@ def main(arguments=None) -> int:
     except (click.Abort, KeyboardInterrupt) as error:
         stopped = error if isinstance(error, storage.Stopped) else error.__cause__ or error.__context__
         if isinstance(stopped, storage.Stopped):
-            click.echo(f"rlcourse: {stopped}\nrlcourse: to go on, give the same command with --resume.", err=True)
+            click.echo(f"rlcourse: {stopped}", err=True)
             return 128 + stopped.signum
         click.echo("rlcourse: interrupted.", err=True)
         return INTERRUPTED

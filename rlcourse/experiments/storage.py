@@ -97,7 +97,8 @@ def train_in_folder(
         keeper.save()
         if asked and keeper.state.env_steps < total_steps:
             steps = f"{keeper.state.env_steps:,} of {total_steps:,} steps per run"
-            raise Stopped(f"stopped after {steps}; saved in {plan.checkpoint}.", asked[0])
+            way_out = "To go on: the same once more, with resume (--resume)."
+            raise Stopped(f"stopped after {steps}; saved in {plan.checkpoint}. {way_out}", asked[0])
         for run, path in enumerate(plan.folders):
             save_run(result, run, path, plan.config(result, run, finished=True))
     return plan.folders

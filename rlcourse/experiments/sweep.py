@@ -26,7 +26,7 @@ from tqdm.auto import tqdm
 from rlcourse.agents.algorithm import Algorithm
 from rlcourse.agents.recommended import RECOMMENDED
 from rlcourse.agents.training import ALGORITHMS
-from rlcourse.experiments.storage import Plan, finished, train_in_folder, write_bytes
+from rlcourse.experiments.storage import Plan, Stopped, finished, train_in_folder, write_bytes
 
 TRIES = 2  # a job that failed is tried once more
 
@@ -176,7 +176,8 @@ def sweep(jobs, folder, *, executor=None, processes=None, progress=True, every=3
     done, failed = {job: plan.folders for job, plan in plans.items() if finished(plan)}, {}
     left = [job for job in jobs if job not in done]
     runner = _Pool(min(processes or _cores(), len(left))) if executor is None else _Given(executor, len(left))
-    with tqdm(total=len(jobs), initial=len(done), disable=not progress, desc="sweep", unit=" jobs") as bar, runner:
+    bar = tqdm(total=len(jobs), initial=len(done), disable=not progress, desc="sweep", unit=" jobs")
+    with _stopped_in_words(), bar, runner:
         for job, error in _completed(runner, left, (folder.absolute(), every, command)):
             if error is None:
                 done[job] = plans[job].folders
@@ -186,6 +187,14 @@ def sweep(jobs, folder, *, executor=None, processes=None, progress=True, every=3
                 failed[job] = f"{type(error).__name__}: {error} (see {details})"
             bar.update()
     return Report([path for job in jobs for path in done.get(job, [])], failed)
+
+
+@contextlib.contextmanager
+def _stopped_in_words():
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise Stopped("the sweep was stopped; what was running has saved itself. To go on: the same once more.") from error
 
 
 def _completed(runner, jobs, options):
@@ -206,7 +215,7 @@ def _completed(runner, jobs, options):
             if error is None:
                 yield job, None
             elif isinstance(error, KeyboardInterrupt):
-                raise error
+                raise KeyboardInterrupt from error
             elif tries[job] >= TRIES:
                 yield job, error
             else:

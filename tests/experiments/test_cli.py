@@ -281,5 +281,5 @@ def test_ctrl_c_saves_and_the_same_command_with_resume_goes_on(tmp_path):
         process.send_signal(signal.SIGINT)
         out, err = (text.decode() for text in process.communicate())
     assert process.returncode == 130 and out == "" and "Traceback" not in err
-    assert "rlcourse: stopped after" in err and "same command with --resume" in err
+    assert "rlcourse: stopped after" in err and "To go on: the same once more, with resume (--resume)" in err
     assert not list(tmp_path.rglob("*.part"))

@@ -1,0 +1,16 @@
+"""One-line faults of run folders and checkpoints."""
+
+MODULE = "rlcourse.experiments.storage"
+TESTS = ["tests/experiments/test_storage.py"]
+FAULTS = [
+    ("written in place", 'temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")', "temporary = path",
+     "A kill while a checkpoint is written leaves half of it, and nothing else."),
+    ("the checksum is not looked at", 'header["sha256"] != _checksum(arrays)', "False", "A flipped bit becomes a policy."),
+    ("any training's checkpoint will do", "if facts == plan.facts:", "if True:", "Another training goes on under this name."),
+    ("a longer training is already finished", 'config["finished"] and config["total_steps"] >= plan.total_steps',
+     'config["finished"]', "More steps are asked for, and nothing happens."),
+    ("half-written files stay", "_forget(temporary)\n        kept", "pass\n        kept", "A full disk stays full."),
+    ("the setting of the first run for all", "alone = dataclasses.replace(result.algorithm, **setting)",
+     "alone = dataclasses.replace(result.algorithm, **result.runs[0].setting)", "A run tells another run's settings."),
+    ("a signal is not noted", "asked.append(signum)", "pass", "Ctrl-C is swallowed, and the training goes on."),
+]  # fmt: skip
