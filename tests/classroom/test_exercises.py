@@ -304,6 +304,7 @@ def test_a_text_is_written_and_not_right(monkeypatch):
     for shown in (repr(result), result._repr_html_()):
         assert "Exercise 00.9: Written." in shown and "Holds" not in shown
     assert "✓ written" in progress("00")._repr_html_()
+    assert result.score == "0 of 1 exercises of lesson 00 hold so far, and 1 text is written."
 
 
 def test_entries_and_recognise():

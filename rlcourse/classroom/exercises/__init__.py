@@ -179,11 +179,10 @@ def in_lesson(lesson):
 
 def _score(lesson):
     exercises = in_lesson(lesson)
-    return f"{sum(_holds(exercise) for exercise in exercises)} of {len(exercises)} exercises of lesson {lesson} hold so far."
-
-
-def _holds(exercise):
-    return exercise.id in _RESULTS and _RESULTS[exercise.id].ok is True
+    done = [each for each in exercises if each.id in _RESULTS and _RESULTS[each.id].ok]
+    texts = sum(each.kind == "explain" for each in done)
+    written = f", and {texts} text{' is' if texts == 1 else 's are'} written" if texts else ""
+    return f"{len(done) - texts} of {len(exercises)} exercises of lesson {lesson} hold so far{written}."
 
 
 class Progress:
