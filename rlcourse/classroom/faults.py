@@ -47,7 +47,7 @@ class Fault:
             ValueError: no such module, the old line does not occur exactly once (the module has moved on), or nothing
                 changes.
         """
-        file = _file(self.module)
+        file = file_of(self.module)
         if not file.exists():
             raise ValueError(f"Fault {self.name!r}: there is no module {self.module}; looked for {file}.")
         healthy = file.read_text(encoding="utf-8")
@@ -82,6 +82,15 @@ def load_faulty(*faults):
     return sys.modules[alias]
 
 
+def faulty_sources(faults):
+    """Dotted name of each changed module -> its source with all the changes."""
+    sources = {}
+    for fault in faults:
+        alone = fault.source()
+        sources[fault.module] = sources[fault.module].replace(fault.old, fault.new) if fault.module in sources else alone
+    return sources
+
+
 def infect(fault):
     """Let every later `import rlcourse` of this process meet the fault. Used by test processes; there is no way back."""
     importer = _Importer([fault], PACKAGE)
@@ -94,18 +103,13 @@ class _Importer:
     """Imports the files of the package under the name `alias`, with each fault in its module."""
 
     def __init__(self, faults, alias):
-        self.alias, self.sources, self.names = alias, {}, {}
-        for fault in faults:
-            source = fault.source()
-            if earlier := self.sources.get(fault.module):
-                source = earlier.replace(fault.old, fault.new)
-            self.sources[fault.module] = source
-            self.names.setdefault(fault.module, []).append(fault.name)
+        self.alias, self.sources = alias, faulty_sources(faults)
+        self.names = {module: ", ".join(f.name for f in faults if f.module == module) for module in self.sources}
 
     def find_spec(self, name, path=None, target=None):
         if name != self.alias and not name.startswith(self.alias + "."):
             return None
-        file = _file(PACKAGE + name.removeprefix(self.alias))
+        file = file_of(PACKAGE + name.removeprefix(self.alias))
         if not file.exists():
             return None
         spec = ModuleSpec(name, self, origin=str(file), is_package=file.name == "__init__.py")
@@ -121,7 +125,7 @@ class _Importer:
         module.__file__ = file = module.__spec__.origin
         if original in self.sources:
             # A file name of its own, so that tracebacks and inspect.getsource show the faulty line.
-            source, file = self.sources[original], f"<{original} with fault: {', '.join(self.names[original])}>"
+            source, file = self.sources[original], f"<{original} with fault: {self.names[original]}>"
             linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
         else:
             source = Path(file).read_text(encoding="utf-8")
@@ -135,6 +139,7 @@ class _Importer:
         return builtins.__import__(name, globals, locals, fromlist, level)
 
 
-def _file(module):
+def file_of(module):
+    """The file of a module of the package, by its dotted name."""
     path = ROOT.joinpath(*module.split(".")[1:])
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")

@@ -1,9 +1,8 @@
 """What only lesson 07 needs: its stored file, and the widget that shows any diagnostic of any patient."""
 
 from rlcourse.classroom.clinic import PATIENTS, patient
-from rlcourse.classroom.clinic.symptoms import FILE, LOOKS, record, stored
+from rlcourse.classroom.clinic.symptoms import FILE, band, record, stored
 from rlcourse.classroom.controls import choice
-from rlcourse.classroom.figures import PALETTE
 from rlcourse.classroom.training_panel import DIAGNOSTICS
 
 DATA = {FILE: record}
@@ -15,52 +14,48 @@ def sick_patients():
 
 
 def compute(name, diagnostic):
-    """(steps, (3, K)) of a diagnostic, {"sick": …, "healthy": …}; without an entry where it was not recorded."""
-    symptom = stored()[name]
-    return {
-        state: (symptom.steps[state] / 1000, symptom.curves[state][diagnostic])
-        for state in LOOKS
-        if diagnostic in symptom.curves[state]
-    }
+    """(stored symptom of the patient, name of the diagnostic)."""
+    return stored()[name], diagnostic
 
 
 def draw(fig):
     ax = fig.subplots()
-    ax.set(xlabel="thousand steps per run")
 
     def update(data):
         ax.clear()
-        for state, (x, (low, middle, high)) in data.items():
-            colour, dashes, _ = LOOKS[state]
-            ax.fill_between(x, low, high, color=PALETTE[colour], alpha=0.2, linewidth=0)
-            ax.plot(x, middle, dashes, color=PALETTE[colour], label=state)
-        ax.set(xlabel="thousand steps per run", ylabel="see the sentence below")
-        if data:
+        band(ax, *data)
+        if ax.lines:
             ax.legend(loc="best")
 
+    update((stored()["six motors"], "mean_return"))
     return update
 
 
 def describe(data, name, diagnostic):
-    label, meaning = DIAGNOSTICS[diagnostic]
-    if not data:
+    """Where sick and healthy end, and the complaint."""
+    symptom, (label, meaning) = data[0], DIAGNOSTICS[diagnostic]
+    ends = []
+    for state, curves in symptom.curves.items():
+        if diagnostic in curves:
+            low, middle, high = curves[diagnostic][:, -1]
+            ends.append(f"{state} {middle:.3g} (from {low:.3g} to {high:.3g})")
+    if not ends:
         return f"{label} was not recorded for this algorithm."
-    ends = ", ".join(f"{state} {middle[-1]:.3g} (from {low[-1]:.3g} to {high[-1]:.3g})" for state, (_, (low, middle,
-                                                                                                        high)) in data.items())
-    return f"{label} ({meaning}): in the end {ends}. {patient(name).complaint}"
+    return f"{label} ({meaning}): in the end {', '.join(ends)}. The complaint: {patient(name).complaint}"
 
 
 def charts():
     """The widget: any diagnostic of any patient. Arguments of `explore` and `three_settings`."""
+    names = [one.name for one in sick_patients()]
+    diagnostics = {label: name for name, (label, _) in DIAGNOSTICS.items()}
     return {
         "title": "Sick beside healthy",
         "compute": compute,
         "draw": draw,
         "describe": describe,
         "controls": {
-            "name": choice([one.name for one in sick_patients()], value="six motors", label="patient"),
-            "diagnostic": choice({label: name for name, (label, _) in DIAGNOSTICS.items()}, value="mean_return",
-                                 label="diagnostic"),
+            "name": choice(names, value="six motors", label="patient"),
+            "diagnostic": choice(diagnostics, value="mean_return", label="diagnostic"),
         },
         "size": (9.0, 2.8),
     }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import rlcourse
 from rlcourse.classroom.clinic.measures import trained
-from rlcourse.classroom.faults import load_faulty
+from rlcourse.classroom.faults import faulty_sources, file_of, load_faulty
 from rlcourse.experiments.suspects import SUSPECTS
 
 NOTHING = "nothing"
@@ -97,20 +97,12 @@ class Patient:
         """What the cure changes, as the lines of a diff: from sick (-) to healthy (+)."""
         lines = []
         for module in dict.fromkeys(fault.module for fault in self.faults):
-            sick, healthy = (_lines(self, module, cured) for cured in (False, True))
+            sick = faulty_sources(self.faults)[module].splitlines()
+            healthy = file_of(module).read_text(encoding="utf-8").splitlines()
             lines.append(f"# {module}")
             changes = list(difflib.unified_diff(sick, healthy, n=0))[2:]  # without the names of the files
             lines += [line.rstrip() for line in changes if line[0] != "@"]
         return "\n".join(lines)
-
-
-def _lines(patient, module, cured):
-    """The source lines of a module, sick or cured."""
-    faults = [fault for fault in patient.faults if fault.module == module]
-    source = faults[0].source().replace(faults[0].new, faults[0].old) if cured else faults[0].source()
-    for fault in faults[1:]:
-        source = source if cured else source.replace(fault.old, fault.new)
-    return source.splitlines()
 
 
 class Result:

@@ -59,10 +59,10 @@ PATIENTS = [
         suspect="order", case=POLE, measure=m.last_return, label=RETURN, curve="explained_variance",
         read="return, explained variance",
         cure="Turn the lists round after collecting them from the back (or insert at the front), and multiply by (1 − "
-        "terminated) where a value is bootstrapped and where the sum is carried on. Both are needed: see *Train it*.",
+        "terminated) where a value is bootstrapped and where the sum is carried on. Either alone does nothing: see *Train it*.",
         against={
-            "termination": "That is wrong here too, and you will cure it later. But a missing mask alone still reaches about "
-            "150 on this task. Something worse is at work: compare the advantages of one short episode with its rewards.",
+            "termination": "Half of it: a mask is missing, indeed. Cure that alone, and the return stays where it is. What else is "
+            "wrong? Compare the advantages of one short episode with its rewards.",
             "critic": "The critic fits what it is given. Ask whether what it is given belongs to those observations.",
             "policy_sign": "With the wrong sign the return falls below that of a random policy (about 22), to the worst "
             "possible, 9.",

@@ -1,5 +1,6 @@
 """The stored symptoms: what each patient and the healthy package did over ten seeds, and how it is drawn."""
 
+import textwrap
 from dataclasses import dataclass
 from functools import cache
 
@@ -90,12 +91,13 @@ def band(ax, symptom, name):
     ax.set(xlabel="thousand steps per run", ylabel=DIAGNOSTICS[name][0])
 
 
-def dots(ax, rows, label):
-    """One mark per seed; rows: {name: numbers}, the first on top."""
+def dots(ax, rows, label, width=32):
+    """One mark per seed; rows: {name: numbers}, the first on top. width: letters of the label that fit in a line."""
     styles = [LOOKS[name] if name in LOOKS else LOOKS["healthy"] for name in rows]
     for height, ((_, values), (colour, _, marker)) in enumerate(zip(rows.items(), styles, strict=True)):
         ax.plot(values, np.full(len(values), -height), marker, color=PALETTE[colour], alpha=0.6, linestyle="none")
-    ax.set(yticks=-np.arange(len(rows)), yticklabels=list(rows), ylim=(0.6 - len(rows), 0.4), xlabel=label)
+    ax.set(yticks=-np.arange(len(rows)), yticklabels=list(rows), ylim=(0.6 - len(rows), 0.4))
+    ax.set_xlabel(textwrap.fill(label, width))
     ax.locator_params(axis="x", nbins=5)
 
 
@@ -103,16 +105,16 @@ def picture(one):
     """(figure, alt text) of a patient's symptom."""
     symptom = stored()[one.name]
     if one.mistaken:
-        fig, axes = new_figure(1, 2, size=(9, 1.9))
+        fig, axes = new_figure(1, 2, size=(9, 2.1))
         dots(axes[0], {"reported": symptom.numbers["claim"]}, one.claim_label)
         dots(axes[1], {"settles it": symptom.numbers["settles"]}, one.label)
         what = f"{one.claim_label}: {span(symptom.numbers['claim'])}. {one.label}: {span(symptom.numbers['settles'])}."
     elif one.curve is None:
         fig, ax = new_figure(size=(9, 1.9))
-        dots(ax, {"sick": symptom.numbers["sick"], "healthy": symptom.numbers["healthy"]}, one.label)
+        dots(ax, {"sick": symptom.numbers["sick"], "healthy": symptom.numbers["healthy"]}, one.label, width=90)
         what = compared(one, symptom)
     else:
-        fig, axes = new_figure(1, 2, size=(9, 2.7), width_ratios=(5, 4))
+        fig, axes = new_figure(1, 2, size=(9, 2.9), width_ratios=(5, 4))
         band(axes[0], symptom, one.curve)
         axes[0].legend(loc="best")
         dots(axes[1], {"sick": symptom.numbers["sick"], "healthy": symptom.numbers["healthy"]}, one.label)
