@@ -400,6 +400,22 @@ def test_an_interrupted_training_saves_itself_and_can_go_on(start, number, tmp_p
     assert process.exitcode == 0 and weights_of(tmp_path) == undisturbed("VPG", True)
 
 
+def test_an_interrupt_ends_after_the_update_and_the_callers_handlers_come_back(tmp_path, monkeypatch):
+    before, real = signal.getsignal(signal.SIGINT), storage.train
+
+    def interrupted(*args, callbacks, **options):
+        press = lambda state: signal.raise_signal(signal.SIGINT) if state.iteration == 2 else None  # noqa: E731
+        return real(*args, callbacks=[press, *callbacks], **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "train", interrupted)
+        with pytest.raises(storage.Stopped, match="stopped after 128 of 256 steps per run; saved in .*--resume"):
+            quick(tmp_path)
+    assert signal.getsignal(signal.SIGINT) is before
+    whole = train(VPG(**QUICK), "CartPole-v1", total_steps=256, seeds=[0, 3], progress=False)
+    assert torch.equal(load_run(quick(tmp_path, resume=True)[1]).agent.parameters[0], whole.agent.parameters[1])
+
+
 def test_history_of_a_run_is_plain_numbers(tmp_path):
     folder = quick(tmp_path)[0]
     history = read_history(folder)

@@ -102,6 +102,17 @@ def test_plain_data_of_every_kind_comes_back():
     assert new.i.random() == twister().random()
 
 
+def test_neither_snapshot_nor_environment_sees_the_other_change():
+    env = Keeps(x=np.zeros(2))
+    state = snapshots.take(env)
+    env.x += 1
+    new = Keeps()
+    snapshots.put_back(new, state)
+    assert new.x.tolist() == [0, 0]
+    new.x += 5
+    assert state[0]["x"]["array"].tolist() == [0, 0]
+
+
 def test_what_is_no_plain_data_is_named():
     with pytest.raises(snapshots.CannotStore, match=r"Keeps.engine is a object"):
         snapshots.take(Keeps(engine=object()))
