@@ -80,4 +80,19 @@ LESSONS = {
         "agents_policies": ["log σ unbounded", "logarithm of an underflow"],
         "agents_runs": ["select forgets what the run has seen"],
     },
+    "08_experiments": {
+        "experiments_statistics": [
+            "cut of a half",
+            "nothing cut",
+            "not sorted",
+            "one permutation instead of resampling",
+            "one tail twice as long",
+            "ties count as losses",
+            "the other way round",
+            "share at or above",
+            "last entry instead of first",
+            "failures dropped",
+            "width for half the width",
+        ],
+    },
 }

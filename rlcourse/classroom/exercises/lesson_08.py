@@ -156,7 +156,7 @@ def stratified(answer):
     got = resampled(answer, mirror, 200, 1)
     if np.abs(got).max() < 1e-9:
         raise Wrong("Two tasks, the scores of one are minus those of the other: your values are all 0. The same columns are "
-                    "drawn for every task, or nothing is drawn; run 0 of one has nothing to do with that of the other.")  # fmt: skip
+                    "drawn for every task, or nothing is drawn; run 0 of one and of the other are strangers.")  # fmt: skip
     scores = np.array([[0.0, 1.0, 2.0, 7.0], [3.0, 4.0, 5.0, 30.0]])
     exact = all_resamples(scores)
     got = resampled(answer, scores, 6000, 2)
@@ -166,7 +166,7 @@ def stratified(answer):
     if averaged or abs(got.mean() - exact.mean()) > 5 * error or abs(got.std() / exact.std() - 1) > 0.06:
         raise Wrong(f"Two tasks with four runs, {numbers(scores)}: your 6,000 values have mean {got.mean():.3f} and spread "
                     f"{got.std():.3f}; all 65,536 resamples do not. {_strata_fault(got, scores)}")  # fmt: skip
-    return ("The right mean and spread: all 65,536 resamples of a small case were enumerated. Each task keeps its number of runs; "
+    return ("The right mean and spread: all 65,536 resamples of a small case were enumerated. Each task keeps its runs; "
             "what is uncertain is the runs, not which tasks there are.")  # fmt: skip
 
 
@@ -226,8 +226,8 @@ def ways_to_a_false_alarm(answer):
     for name, guess in guesses.items():
         if not found[name] / 1.5 <= guess <= found[name] * 1.5:
             way = "too low" if guess < found[name] else "too high"
-            raise Wrong(f"{FAMILIES:,} experiments in which A and B are the same. “{name}”: your {guess:g} % is {way}, by more "
-                        f"than a factor 1.5. {ASK[name]}")  # fmt: skip
+            raise Wrong(f"{FAMILIES:,} experiments in which A and B are the same. “{name}”: your {guess:g} % is {way}, by "
+                        f"more than a factor 1.5. {ASK[name]}")  # fmt: skip
     return "Measured: " + ", ".join(f"{name} {share:.1f} %" for name, share in found.items()) + ". All of it with no difference."
 
 
