@@ -348,7 +348,7 @@ def compare_command(runs, threshold, as_json):
     """Compare settings over their seeds. RUN: run folders, or folders of them.
 
     return: mean return at the end of training, interquartile mean over the seeds with a 95 % bootstrap interval.
-    steps: median of the environment steps until the threshold is first reached, by those runs that reach it.
+    steps: environment steps until the threshold is first reached, median over all runs; none if more than half never reach it.
     seconds: of training, for all seeds that were trained together.
     """
     groups = {}
@@ -371,7 +371,8 @@ def compared(env, algorithm, setting, rows):
     low = high = None
     if len(scores) > 1:
         low, high = bootstrap_interval(interquartile_mean, scores, rng=np.random.default_rng(0))
-    reached = [row["steps_to_threshold"] for row in rows if row["steps_to_threshold"] is not None]
+    arrival = np.array([np.inf if row["steps_to_threshold"] is None else row["steps_to_threshold"] for row in rows])
+    middle = np.median(arrival)  # a run that never gets there counts, or failing would be rewarded
     return {
         "env": env,
         "algorithm": algorithm,
@@ -382,8 +383,8 @@ def compared(env, algorithm, setting, rows):
         "low": low,
         "high": high,
         "threshold": rows[0]["threshold"],
-        "reached": f"{len(reached)} of {len(rows)}" if rows[0]["threshold"] is not None else None,
-        "steps": float(np.median(reached)) if reached else None,
+        "reached": f"{np.isfinite(arrival).sum()} of {len(rows)}" if rows[0]["threshold"] is not None else None,
+        "steps": float(middle) if np.isfinite(middle) else None,
         "seconds": float(np.mean([row["seconds"] for row in rows])),
     }
 

@@ -207,6 +207,16 @@ def test_evaluate_is_that_of_the_package_and_compare_counts(run):
     assert code == 0 and "0 of 4" in out and err == "" and out.splitlines()[0].split()[:3] == ["env", "algorithm", "setting"]
 
 
+def test_a_run_that_never_arrives_counts_in_the_median():
+    def steps(*arrivals):
+        rows = [{"return": 1.0, "threshold": 9.0, "seconds": 1.0, "steps_to_threshold": one} for one in arrivals]
+        row = cli.compared("env", "PPO", "default", rows)
+        return row["reached"], row["steps"]
+
+    assert steps(100, None, 300) == ("2 of 3", 300.0)
+    assert steps(100, None, None) == ("1 of 3", None)
+
+
 def test_unfinished_runs_are_left_out(run):
     run(f"train VPG --env CartPole-v1 {SMALL} --seeds 0-1")
     first, second = find_runs("runs")
