@@ -30,6 +30,7 @@ from rlcourse.equations.objectives import (
 )
 from rlcourse.equations.trust_region import backtracking_line_search, conjugate_gradient, fisher_vector_product, kkt_step
 from rlcourse.experiments.diagnose import Hooks, Report, diagnose
+from rlcourse.experiments.distributed import train_data_parallel
 from rlcourse.experiments.storage import load_run, train_in_folder
 from rlcourse.experiments.sweep import sweep
 from rlcourse.worlds.lqr import LQR
@@ -75,6 +76,7 @@ __all__ = [
     "TabularMDP",
     "td_residuals",
     "train",
+    "train_data_parallel",
     "train_in_folder",
     "TrainingResult",
     "TrainingState",

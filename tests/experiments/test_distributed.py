@@ -30,6 +30,8 @@ ENVS, STEPS = 6, 16
 SMALL = {"num_envs": ENVS, "num_steps": STEPS, "hidden_sizes": (8, 8)}
 SHARED = {"normalize_obs": True, "normalize_reward": True}
 ONE = SMALL | {"num_minibatches": 1}
+# a line search in many small steps; with more products conjugate gradient would amplify rounding
+SEARCHING = ONE | {"cg_damping": 1e-3, "cg_iters": 3, "backtrack_coeff": 0.97, "max_backtracks": 60}
 CASES = {  # name → (algorithm, environment, updates)
     "VPG": (VPG(**ONE, max_grad_norm=0.01), "CartPole-v1", 1),
     "VPG, two updates": (VPG(**ONE, **SHARED, entropy_coef=0.01), "CartPole-v1", 2),
@@ -40,8 +42,8 @@ CASES = {  # name → (algorithm, environment, updates)
     "PPO, Gaussian": (PPO(**ONE, update_epochs=3, entropy_coef=0.01), "Pendulum-v1", 2),
     "PPO, early stop": (PPO(**ONE, update_epochs=30, learning_rate=1e-3, target_kl=1e-4), "CartPole-v1", 1),
     "PenaltyPPO": (PenaltyPPO(**ONE, update_epochs=3, penalty_kl=1e-5), "CartPole-v1", 2),
-    "TRPO": (TRPO(**ONE, max_kl=0.1), "CartPole-v1", 1),
-    "TRPO, Gaussian": (TRPO(**ONE, max_kl=0.1), "Pendulum-v1", 1),
+    "TRPO": (TRPO(**SEARCHING, max_kl=1.0), "CartPole-v1", 1),
+    "TRPO, Gaussian": (TRPO(**ONE), "Pendulum-v1", 1),
 }
 SEVERAL = {
     "VPG, 3 minibatches": (VPG(**SMALL, num_minibatches=3), "CartPole-v1", 1),
@@ -137,13 +139,12 @@ def test_an_update_equals_that_of_one_process(found, name):
 
 
 def test_the_cases_are_not_trivial():
-    """The early stop comes before the last epoch, the clip binds, and the line search has a step to accept."""
+    """The early stop comes before the last epoch, the clip binds, and the line search shortens its step."""
     algorithm, env, updates = CASES["PPO, early stop"]
     free = dataclasses.replace(algorithm, target_kl=None)
     assert not torch.equal(alone(algorithm, env, updates).agent.parameters, alone(free, env, updates).agent.parameters)
     assert alone(*CASES["VPG"]).history["grad_norm"][0, 0] > CASES["VPG"][0].max_grad_norm
-    for name in ("TRPO", "TRPO, Gaussian"):
-        assert alone(*CASES[name]).history["kl"][0, 0] > 0
+    assert alone(*CASES["TRPO"]).history["accepted"][0, 0] > 1
     assert alone(*CASES["A2C"]).history["episodes"][0, 0] > 0
 
 

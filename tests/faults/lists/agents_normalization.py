@@ -1,5 +1,5 @@
 MODULE = "rlcourse.agents.normalization"
-TESTS = ["tests/agents/test_normalization.py"]
+TESTS = ["tests/agents/test_normalization.py", "tests/experiments/test_distributed.py"]
 FAULTS = [
     (
         "between-part of the variance forgotten",
@@ -69,5 +69,11 @@ FAULTS = [
         ", -10, 10).astype(",
         ", -np.inf, np.inf).astype(",
         "The first rewards, before there is any spread, are enormous.",
+    ),
+    (
+        "every process has an eye of its own",
+        "mean = mean_over_processes(rows.mean(1, dtype=np.float64))",
+        "mean = rows.mean(1, dtype=np.float64)",
+        "Processes that train one run together see the same observation differently.",
     ),
 ]

@@ -1,5 +1,5 @@
 MODULE = "rlcourse.agents.ppo"
-TESTS = ["tests/agents/test_ppo.py"]
+TESTS = ["tests/agents/test_ppo.py", "tests/experiments/test_distributed.py"]
 FAULTS = [
     (
         "gamma and lambda swapped",
@@ -116,4 +116,10 @@ FAULTS = [
         "The penalty never adapts.",
     ),
     ("sign of the surrogate", "* kl - surrogate_objective", "* kl + surrogate_objective", "The return falls."),
+    (
+        "every process stops by its own KL",
+        "kl = mean_over_processes(old.kl(",
+        "kl = (old.kl(",
+        "One process stops, the others wait for it until the timeout.",
+    ),
 ]

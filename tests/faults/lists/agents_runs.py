@@ -1,5 +1,10 @@
 MODULE = "rlcourse.agents.runs"
-TESTS = ["tests/agents/test_runs.py", "tests/agents/test_ppo.py", "tests/agents/test_normalization.py"]
+TESTS = [
+    "tests/agents/test_runs.py",
+    "tests/agents/test_ppo.py",
+    "tests/agents/test_normalization.py",
+    "tests/experiments/test_distributed.py",
+]
 FAULTS = [
     (
         "no bias correction of the mean",
@@ -131,5 +136,29 @@ FAULTS = [
         "inputs, output = forward(layers, self._seen(obs))",
         "inputs, output = forward(layers, obs)",
         "With normalised observations the trust region is that of another network.",
+    ),
+    (
+        "gradients not averaged over processes",
+        "gradient = mean_over_processes(self._differentiate",
+        "gradient = (self._differentiate",
+        "Processes that train one run together drift apart.",
+    ),
+    (
+        "Fisher products not averaged over processes",
+        "result = mean_over_processes(result)",
+        "pass",
+        "Every process takes another natural step.",
+    ),
+    (
+        "processes play the same environments",
+        "generate_state(num_envs)[group().part(num_envs)]",
+        "generate_state(num_envs // group().size)",
+        "More processes, but no more experience.",
+    ),
+    (
+        "processes act with the same noise",
+        "noise[:, :, group().part(total)]",
+        "noise[:, :, :num_envs]",
+        "The processes' samples are correlated.",
     ),
 ]

@@ -1,5 +1,5 @@
 MODULE = "rlcourse.agents.trpo"
-TESTS = ["tests/agents/test_trpo.py"]
+TESTS = ["tests/agents/test_trpo.py", "tests/experiments/test_distributed.py"]
 FAULTS = [
     (
         "full step always applied",
@@ -50,5 +50,11 @@ FAULTS = [
         "agent.quarantine(step.multiplier.isnan(),",
         "agent.quarantine(step.multiplier.isinf(),",
         "Its policy stands still for ever, and nobody is told.",
+    ),
+    (
+        "every process searches by its own KL",
+        ", mean_over_processes(kl)",
+        ", kl",
+        "Processes take steps of different lengths.",
     ),
 ]
