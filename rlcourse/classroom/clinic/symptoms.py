@@ -14,6 +14,7 @@ from rlcourse.classroom.training_panel import DIAGNOSTICS
 
 FILE = "07_symptoms.npz"
 POINTS = 16  # of a stored curve
+LOWEST = {"explained_variance": -2}  # it has no lower end, and the scale would be lost
 LOOKS = {"healthy": ("blue", "-", "o"), "sick": ("vermillion", "--", "s")}
 
 
@@ -84,11 +85,12 @@ def band(ax, symptom, name):
     """Curves of a diagnostic, sick beside healthy: the median of ten seeds, and the range."""
     for state, (colour, dashes, _) in LOOKS.items():
         if name in symptom.curves[state]:
-            low, middle, high = symptom.curves[state][name]
+            low, middle, high = symptom.curves[state][name].clip(LOWEST.get(name))
             x = symptom.steps[state] / 1000
             ax.fill_between(x, low, high, color=PALETTE[colour], alpha=0.2, linewidth=0)
             ax.plot(x, middle, dashes, color=PALETTE[colour], label=state)
-    ax.set(xlabel="thousand steps per run", ylabel=DIAGNOSTICS[name][0])
+    note = f"\n(cut at {LOWEST[name]})" if name in LOWEST else ""
+    ax.set(xlabel="thousand steps per run", ylabel=DIAGNOSTICS[name][0] + note)
 
 
 def dots(ax, rows, label, width=32):
