@@ -108,6 +108,9 @@ def test_numbers_that_the_text_quotes():
     scores = stored("08_acrobot.npz")["score"].astype(float)
     rho = np.corrcoef(scores)
     assert f"$\\varrho={rho[0, 2]:.2f}$" in text and 5.5 < 1 / (1 - rho[0, 2]) < 8.5 and "a seventh of the seeds" in text
+    rng = np.random.default_rng(0)
+    lead = np.diff(scores[0][rng.permuted(np.tile(np.arange(200), (10_000, 1)), axis=1)[:, :6].reshape(-1, 2, 3)].mean(-1))
+    assert "it is more than half" in text and (np.abs(lead) > 50).mean() > 0.55
     effect = scores[1] - scores[0]
     low, high = bootstrap_interval(lambda x: x.mean(-1), effect, rng=np.random.default_rng(0))
     assert high < -40 and "$\\lambda=0.95$ does worse" in text
