@@ -22,8 +22,10 @@ MAY_IMPORT = {
     "": {"equations", "worlds", "agents", "experiments"},  # rlcourse/__init__.py, the public names
 }
 NOTEBOOK_PACKAGES = {"IPython", "ipywidgets", "matplotlib", "PIL", "ipykernel", "jupyterlab"}
-OUTSIDERS = {"torch", "numpy", "scipy", "gymnasium", "tqdm", "safetensors", "click"}  # what the rooms below the classroom may rely on
-OPTIONAL = {"worlds": {"mujoco"}, "experiments": {"PIL", "imageio_ffmpeg"}}  # what a room may use where it is installed; never at import, see the test of a plain import
+# what the rooms below the classroom may rely on
+OUTSIDERS = {"torch", "numpy", "scipy", "gymnasium", "tqdm", "safetensors", "click"}
+# what a room may use where it is installed; never at import, see the test of a plain import
+OPTIONAL = {"worlds": {"mujoco"}, "experiments": {"PIL", "imageio_ffmpeg"}}
 FILES = sorted(PACKAGE.rglob("*.py"))
 ALGORITHMS = [path for path in FILES if path.parent.name == "agents" and path.stem in ("vpg", "a2c", "trpo", "ppo", "reinforce")]
 
