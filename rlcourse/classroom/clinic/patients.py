@@ -381,8 +381,8 @@ PATIENTS = [
     ),
     Patient(
         "twitchy pendulum", "continuous",
-        "I squash the sampled action with tanh and scale it, and store that. It reaches the reference's score; but the KL is "
-        "twice as high, and the formula with the tanh term that everybody quotes appears nowhere in my code.",
+        "I squash the sampled action with tanh into the box, and store that. It reaches the reference's score; but the KL is "
+        "two to three times as high, and the formula with the tanh term that everybody quotes appears nowhere in my code.",
         [issue("automl/Mighty", 118), issue("hwang-ua/inac_pytorch", 1)],
         faults=[
             Fault("stores the squashed action", ROLLOUT, "action[t] = agent.act(all_obs[t], noise[t])",
