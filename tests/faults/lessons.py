@@ -80,6 +80,9 @@ LESSONS = {
         "agents_policies": ["log σ unbounded", "logarithm of an underflow"],
         "agents_runs": ["select forgets what the run has seen"],
     },
+    "07_debugging_clinic": {
+        "equations_objectives": ["sign of the policy loss", "ratio upside down"],
+    },
     "08_experiments": {
         "experiments_statistics": [
             "cut of a half",
