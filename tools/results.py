@@ -53,7 +53,7 @@ Made by `python tools/results.py` on {today} from the run folders that it keeps 
 - **Return**: mean of the last 100 training episodes of a run, with its noise; interquartile mean over the runs, with a 95 %
   bootstrap interval.
 - **Median steps**: environment steps until that mean first reaches the threshold, median over *all* runs. A run that never gets
-  there counts as ∞; – if that is more than half of them.
+  there counts as ∞; – if that is half of them or more.
 - **Seconds**: of training all seeds of a row together, on one core of the machine that did it.
 - **Settings**: *recommended* are those of the lessons. *default* was not tuned for its task.
 """

@@ -348,7 +348,7 @@ def compare_command(runs, threshold, as_json):
     """Compare settings over their seeds. RUN: run folders, or folders of them.
 
     return: mean return at the end of training, interquartile mean over the seeds with a 95 % bootstrap interval.
-    steps: environment steps until the threshold is first reached, median over all runs; none if more than half never reach it.
+    steps: environment steps until the threshold is first reached, median over all runs; none if half of them or more never do.
     seconds: of training, for all seeds that were trained together.
     """
     groups = {}
