@@ -145,10 +145,9 @@ def test_the_symptom_comes_again_on_other_seeds(one, record_property):
     """Every patient's symptom on ten fresh seeds, beside the healthy package."""
     sick, healthy = (np.nan_to_num(one.examine(range(100, 110), healthy=state)[0], nan=-1e9) for state in (False, True))
     record_property("measured", f"{one.name}: {np.median(sick):.3g} against {np.median(healthy):.3g}")
-    expected = np.median(stored()[one.name].numbers["sick"]) < np.median(stored()[one.name].numbers["healthy"])
-    assert (np.median(sick) < np.median(healthy)) == expected
-    overlap = (healthy.min() < sick) & (sick < healthy.max())
-    assert overlap.mean() <= 0.3
+    lower = np.median(stored()[one.name].numbers["sick"]) < np.median(stored()[one.name].numbers["healthy"])
+    pairs = (sick[:, None] < healthy) if lower else (sick[:, None] > healthy)
+    assert pairs.mean() >= 0.85, pairs.mean()  # of all pairs of a sick and a healthy seed
 
 
 def test_one_cure_is_not_enough_for_the_first_patient():
