@@ -208,6 +208,8 @@ def add_text(found, node, name, slides):
             found[-1].blocks += [f'<{heading} class="answer">{html.escape(answer)}</{heading}>', *body]
     else:
         resume(found, name)
+        if slides and node.name == "h4":
+            node.name = "h3"  # the title of a slide is an h2
         found[-1].blocks.append(str(node))
 
 
