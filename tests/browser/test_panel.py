@@ -6,7 +6,7 @@ import time
 import nbformat
 import pytest
 from nbformat import v4
-from test_lessons import no_trouble
+from walk import no_trouble
 
 pytestmark = pytest.mark.browser
 
