@@ -21,7 +21,7 @@ def settled(box):
 
 
 def to_both_ends(box):
-    """Move every slider by keyboard to both ends, every list to every option; the line must follow each time."""
+    """Move every slider by keyboard to both ends, every list to its options; the line must follow each time."""
     page = box.page
     for slider in box.locator("[role=slider]").all():
         label, start = slider.get_attribute("aria-label"), slider.get_attribute("aria-valuetext")
@@ -39,7 +39,8 @@ def to_both_ends(box):
             assert f"{label} = " in seen[value]
         assert len(seen) >= 2 and len(set(seen.values())) == len(seen)
     for choices in box.locator("select").all():
-        for option in choices.locator("option").all_inner_texts()[::-1]:
+        options = choices.locator("option").all_inner_texts()[::-1]
+        for option in options if len(options) < 10 else [*options[::6], options[-1]]:  # unit tests go to all of a long list
             choices.select_option(option)
             wait_for_line(box, f" = {option}".replace("\N{NO-BREAK SPACE}", " "))
             settled(box)
