@@ -107,6 +107,7 @@ class OwnAgent:
         exactly = type(self.algorithm).__name__ if type(self.algorithm).__module__.startswith(f"{self.root}.agents.") else ""
         names += ["trust_region_step"] * (exactly == "TRPO") + ["first_steps"] * (exactly in ("VPG", "A2C", "PPO"))
         names += ["epochs"] * (exactly == "PPO")
+        names += ["own_policy_loss"] * (not exactly and {"policy_loss", "clip_epsilon"} <= set(dir(self.algorithm)))
         facts = {"normalizes": lambda: getattr(self.algorithm, "normalize", True) not in (False, "never")}
         facts["clips"] = lambda: exactly == "PPO"
         return {name: getattr(self, name) for name in names} | facts
@@ -163,6 +164,17 @@ class OwnAgent:
             value_clip=None, target_kl=target_kl, clip_epsilon=100.0,
         )  # fmt: skip
         return len(steps)
+
+    def own_policy_loss(self, ratio):
+        """d loss / d log π of three samples with advantage 1 at this ratio, by the policy_loss of a subclass of PPO."""
+        agent, batch = self.agent(4, DISCRETE), self.module("agents.rollout").Batch
+        obs, action = torch.eye(4, dtype=torch.float64)[None, :3], torch.tensor([[0, 1, 2]])
+        log_prob = agent.policy(obs).log_prob(action).detach().requires_grad_()
+        one = torch.ones_like(log_prob).detach()
+        minibatch = batch(obs, action, 0 * one, one, one, (log_prob - np.log(ratio)).detach())
+        algorithm = self.with_settings(learning_rate=1e-4, clip_epsilon=0.2).for_runs(1, torch.float64)
+        loss = algorithm.policy_loss(log_prob, minibatch, agent)
+        return torch.autograd.grad(loss.sum(), log_prob)[0][0].numpy()
 
     def trust_region_step(self, case, **settings):
         """The policy's parameters after one update of TRPO."""
@@ -494,6 +506,15 @@ def gradients_by_differences(ask):
                 weights = {"no_gradient": LIKELY} if part == "policy" else {"critic": LIKELY}
                 yield weights, f"gradient of the {part} in parameter {k}: by differences {show(expected[k])}, got {show(got[k])}"
                 return
+
+
+@examination("a policy loss of your own", "own_policy_loss", suspects=("no_gradient",))
+def own_policy_loss_sees_the_ratio(ask):
+    """Any objective with a ratio has another slope at ratio 2 than at 1; a number used as a target has the same."""
+    one, two = ask("own_policy_loss", 1.0), ask("own_policy_loss", 2.0)
+    if np.abs(one).min() > 1e-3 and same(two, one, 1e-2):
+        text = f"the slope in log π of a sample with A = 1 is {one[0]:.3g} at ratio 1 and {two[0]:.3g} at ratio 2"
+        yield {"no_gradient": EXACT}, f"{text}; PPO's would be 0 there: the ratio is a number, not part of the graph"
 
 
 @examination("trust region: one update", "trust_region_step", suspects=("line_search", "fisher", "conjugate_gradient"))

@@ -161,18 +161,14 @@ def test_one_cure_is_not_enough_for_the_first_patient():
 
 # ----------------------------------------------------------------------------------------------------------- the doctor
 
-NOT_FOUND = {
-    "Keras style": "its functions are ours and sound; the fault is inside policy_loss, which no examination asks in this form",
-}
-
-
 @pytest.mark.full
-@pytest.mark.parametrize("one", [one for one in SICK if one.name not in NOT_FOUND], ids=name_of)
+@pytest.mark.parametrize("one", SICK, ids=name_of)
 def test_the_doctor_names_the_right_suspect_first_or_second(one, record_property):
     """`diagnose` on the sick algorithm: the right suspect comes first or second."""
     package = one.package()
     kind = type(one.algorithm()).__name__ if one.case else {"two rulers": "TRPO"}.get(one.name, "PPO")
-    report = diagnose(getattr(package, kind)(**FOUND_WITH.get(one.name, {})))
+    algorithm = one.algorithm() if one.program else getattr(package, kind)(**FOUND_WITH.get(one.name, {}))
+    report = diagnose(algorithm)
     ranks = [report.rank(key) for key in (one.suspect, *ALSO_RIGHT.get(one.name, ())) if report.rank(key)]
     record_property("measured", f"{one.name}: {one.suspect} rank {report.rank(one.suspect)}")
     assert ranks and min(ranks) <= 2, [accused.key for accused in report.suspects]
@@ -187,6 +183,19 @@ def test_the_doctor_finds_in_seconds_what_needs_no_training():
         report = diagnose(one.package().PPO(), only=[hooks])
         assert report.rank(one.suspect) == 1, (name, report)
         assert diagnose(rlcourse.PPO(), only=[hooks]).ok
+    keras = diagnose(patient("Keras style").algorithm(), only=["functions"])
+    assert keras.rank("no_gradient") == 1 and list(keras.failed) == ["a policy loss of your own"]
+
+
+class WithoutClip(rlcourse.PPO):
+    """An honest variant of PPO: no false alarm."""
+
+    def policy_loss(self, log_prob, minibatch, agent):
+        return -rlcourse.surrogate_objective(log_prob, minibatch.log_prob, minibatch.advantage)
+
+
+def test_a_variant_of_ppo_is_no_suspect():
+    assert diagnose(WithoutClip(), only=["functions"]).ok and diagnose(rlcourse.PenaltyPPO(), only=["functions"]).ok
 
 
 def test_nothing_is_a_diagnosis_of_mistaken_reports_only():
