@@ -20,7 +20,7 @@ if __package__ in (None, ""):  # started as a script
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from rlcourse.classroom.figures import LINESTYLES, PALETTE, new_figure, show
-from rlcourse.experiments.statistics import bootstrap_interval, first_reaching, interquartile_mean
+from rlcourse.experiments.cli import compared, outcome
 from rlcourse.experiments.storage import find_runs, read_config, read_history
 from rlcourse.experiments.sweep import grid, sweep
 
@@ -60,59 +60,50 @@ Made by `python tools/results.py` on {today} from the run folders that it keeps 
 
 
 def collected(folder):
-    """(algorithm, task) → {"steps": (k,), "returns": (seeds, k), "seconds": (seeds,), "setting": str, "versions": dict}."""
-    found = {}
+    """(algorithm, task) → (row as `rlcourse compare` makes it, steps (k,), returns (seeds, k), versions)."""
+    groups = {}
     for run in find_runs(folder):
         config = read_config(run)
         if config["finished"]:
-            found.setdefault((config["algorithm"], config["env"]), []).append((config, read_history(run)))
-    return {
-        key: {
-            "steps": runs[0][1]["env_steps"],
-            "returns": np.array([history["mean_return"] for _, history in runs]),
-            "seconds": np.array([history["seconds"][-1] for _, history in runs]),
-            "setting": runs[0][0]["setting"],
-            "versions": runs[0][0]["versions"],
-        }
-        for key, runs in found.items()
-    }
+            groups.setdefault((config["algorithm"], config["env"]), []).append((run, config))
+    found = {}
+    for (algorithm, task), runs in groups.items():
+        outcomes = [outcome(run, (TASKS | ROBOTS)[task][1]) for run, _ in runs]
+        histories = [read_history(run) for run, _ in runs]
+        summary = compared(task, algorithm, runs[0][1]["setting"], outcomes)
+        returns = np.array([history["mean_return"] for history in histories])
+        found[algorithm, task] = summary, histories[0]["env_steps"], returns, runs[0][1]["versions"]
+    return found
 
 
-def number(value):
-    return f"{value:,.1f}".replace("-", "−") if np.isfinite(value) else "–"
+def number(value, digits=1):
+    return "–" if value is None else f"{value:,.{digits}f}".replace("-", "−")
 
 
-def row(algorithm, data, threshold):
+def row(summary, steps):
     """One line of the table."""
-    last = data["returns"][:, -1]
-    low, high = bootstrap_interval(interquartile_mean, last, rng=np.random.default_rng(0))
-    cells = [algorithm, data["setting"], str(len(last)), f"{data['steps'][-1]:,.0f}"]
-    cells += [f"**{number(float(interquartile_mean(last)))}**", f"{number(low)} to {number(high)}"]
-    if threshold is None:
-        cells += ["", ""]
-    else:
-        arrival = first_reaching(np.broadcast_to(data["steps"], data["returns"].shape), data["returns"], threshold)
-        middle = np.median(arrival)
-        cells += [f"{np.isfinite(arrival).sum()} of {len(arrival)}", f"{middle:,.0f}" if np.isfinite(middle) else "–"]
-    return "| " + " | ".join([*cells, f"{data['seconds'].mean():.0f}"]) + " |"
+    cells = [summary["algorithm"], summary["setting"], str(summary["runs"]), number(steps[-1], 0)]
+    cells += [f"**{number(summary['return'])}**", f"{number(summary['low'])} to {number(summary['high'])}"]
+    cells += [summary["reached"] or "", number(summary["steps"], 0) if summary["reached"] else "", number(summary["seconds"], 0)]
+    return "| " + " | ".join(cells) + " |"
 
 
 def page(found):
     """The page as text."""
-    versions = next(iter(found.values()))["versions"]
+    *_, versions = next(iter(found.values()))
     yield "# Results"
     yield ""
     yield INTRODUCTION.format(today=date.today(), torch=versions["torch"], gymnasium=versions["gymnasium"])
     yield "![Learning curves of the algorithms on the tasks below](../figures/results.png)"
     for task, (_, threshold) in (TASKS | ROBOTS).items():
-        rows = [(algorithm, found[algorithm, task]) for algorithm in ALGORITHMS if (algorithm, task) in found]
+        rows = [found[algorithm, task] for algorithm in ALGORITHMS if (algorithm, task) in found]
         if not rows:
             continue
         goal = "" if threshold is None else f" (threshold {number(threshold)})"
         yield from ("", f"## {task}{goal}", "")
         yield "| algorithm | settings | runs | steps | return | 95 % interval | reached | median steps | seconds |"
         yield "|---|---|---|---|---|---|---|---|---|"
-        yield from (row(algorithm, data, threshold) for algorithm, data in rows)
+        yield from (row(summary, steps) for summary, steps, *_ in rows)
         yield ""
         yield "Published elsewhere: " + "; ".join(
             f"{algorithm} {value} after {steps} steps ({source})" for algorithm, value, steps, source in PUBLISHED[task]
@@ -133,10 +124,10 @@ def figure(found):
     for ax, task in zip(np.atleast_1d(axes), tasks, strict=True):
         for algorithm, (colour, dashes) in looks.items():
             if (algorithm, task) in found:
-                data = found[algorithm, task]
-                seen = np.isfinite(data["returns"]).all(0)
-                low, middle, high = np.quantile(data["returns"][:, seen], [0.25, 0.5, 0.75], axis=0)
-                steps = data["steps"][seen] / 1000
+                _, steps, returns, _ = found[algorithm, task]
+                seen = np.isfinite(returns).all(0)
+                low, middle, high = np.quantile(returns[:, seen], [0.25, 0.5, 0.75], axis=0)
+                steps = steps[seen] / 1000
                 ax.fill_between(steps, low, high, color=PALETTE[colour], alpha=0.2, linewidth=0)
                 ax.plot(steps, middle, color=PALETTE[colour], linestyle=dashes, label=algorithm)
         ax.set(title=task, xlabel="thousand steps")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import gymnasium
 import numpy as np
 
-from rlcourse.experiments.examination import EXACT, HINT, LIKELY, Refusal, as_array, show
+from rlcourse.experiments.examination import EXACT, HINT, LIKELY, Refusal, as_array, guarded, show
 from rlcourse.worlds import probes
 
 RIGHT, WRONG = 0.65, 0.35  # share of right choices: above is right, below is wrong, between is undecided
@@ -47,9 +47,9 @@ class Learner:
     def policies(self, make, seeds, steps):
         """One trained act for each seed. `train.many(env_fn, seeds, steps)` is used where there is one."""
         if hasattr(self.train, "many"):
-            return self._guarded("train", self.train.many, make, seeds, steps)
+            return guarded("train", self.train.many, make, seeds, steps)
         extra = {"gamma": self.gamma} if self.takes_gamma else {}
-        acts = [self._guarded("train", self.train, make, seed, steps, **extra) for seed in seeds]
+        acts = [guarded("train", self.train, make, seed, steps, **extra) for seed in seeds]
         if not all(map(callable, acts)):
             raise Refusal(f"train returned {acts[0]!r}; expected a function act(obs) → action")
         return acts
@@ -70,21 +70,13 @@ class Learner:
     def values(self, act, observations):
         """V of each of the observations (k, d), (k,)."""
         critic = self.critic(act)
-        answers = [np.ravel(_plain(self._guarded("value", critic, obs.astype(np.float32)))) for obs in observations]
+        answers = [np.ravel(_plain(guarded("value", critic, obs.astype(np.float32)))) for obs in observations]
         return as_array("value", np.stack(answers), (len(observations), 1))[:, 0]
-
-    @staticmethod
-    def _guarded(name, function, *args, **kwargs):
-        try:
-            return function(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001, any error of the learner's is a finding
-            text = str(error).strip().split("\n")[0][:200]
-            raise Refusal(f"{name} raised {type(error).__name__}: {text}", {}) from error
 
     def actions(self, act, obs, count=40):
         """`count` actions for one observation, as an array (count,): the first number of a Box action, clipped to −1 … 1."""
         obs = np.asarray(obs, np.float32)
-        answers = [np.ravel(_plain(self._guarded("act", act, obs.copy()))) for _ in range(count)]
+        answers = [np.ravel(_plain(guarded("act", act, obs.copy()))) for _ in range(count)]
         return np.clip(as_array("act", [x[0] if len(x) else np.nan for x in answers], (count,)), -1, 1)
 
 
@@ -226,7 +218,7 @@ def _blame(name, got, expected, gamma):
 def examine_reload(learner, reload, continuous):
     """The policy that was saved and loaded chooses as the trained one did, on ObservedAction."""
     act = learner.policies(lambda: probes.ObservedAction(continuous), learner.seeds[:1], learner.steps)[0]
-    loaded = learner._guarded("reload", reload, act)
+    loaded = guarded("reload", reload, act)
     if not callable(loaded):
         raise Refusal(f"reload returned {loaded!r}; expected a function act(obs) → action")
     for obs in ([-1.0], [1.0]):

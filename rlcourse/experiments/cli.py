@@ -21,7 +21,7 @@ import numpy as np
 from rlcourse.agents.training import ALGORITHMS, evaluate
 from rlcourse.experiments import distributed, storage
 from rlcourse.experiments.film import film
-from rlcourse.experiments.statistics import bootstrap_interval, interquartile_mean
+from rlcourse.experiments.statistics import bootstrap_interval, first_reaching, interquartile_mean
 from rlcourse.experiments.sweep import base, grid, parse_seeds, read_plan, sweep
 
 INTERRUPTED = 130
@@ -398,13 +398,13 @@ def outcome(path, threshold=None):
         return facts
     history = storage.read_history(path)
     threshold = own_threshold(config["env"]) if threshold is None else threshold
-    reached = [] if threshold is None else history["env_steps"][history["mean_return"] >= threshold]
+    arrival = np.inf if threshold is None else first_reaching(history["env_steps"], history["mean_return"], threshold)
     return facts | {
         "return": float(history["mean_return"][-1]),
         "env_steps": int(history["env_steps"][-1]),
         "seconds": float(history["seconds"][-1]),
         "threshold": threshold,
-        "steps_to_threshold": int(reached[0]) if len(reached) else None,
+        "steps_to_threshold": int(arrival) if np.isfinite(arrival) else None,
         "failed": next(iter(config["failed"].values()), None),
     }
 

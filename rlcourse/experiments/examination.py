@@ -44,6 +44,15 @@ class Refusal(Exception):
         self.weights = weights
 
 
+def guarded(name, function, *args, **kwargs):
+    """What the function returns; any error of the learner's becomes a Refusal that names it."""
+    try:
+        return function(*args, **kwargs)
+    except Exception as error:  # noqa: BLE001, it is a finding
+        text = str(error).strip().split("\n")[0][:200]
+        raise Refusal(f"{name} raised {type(error).__name__}: {text}", {}) from error
+
+
 class Ask:
     """Asks the learner's functions, by name; whatever goes wrong in them becomes a Refusal.
 
@@ -56,11 +65,7 @@ class Ask:
 
     def __call__(self, name, *args, **kwargs):
         """The answer as it came."""
-        try:
-            return self.functions[name](*args, **kwargs)
-        except Exception as error:  # noqa: BLE001, any error of the learner's is a finding
-            text = str(error).strip().split("\n")[0][:200]
-            raise Refusal(f"{name} raised {type(error).__name__}: {text}", {}) from error
+        return guarded(name, self.functions[name], *args, **kwargs)
 
     def array(self, name, *args, shape, **kwargs):
         """The answer as a float64 array of that shape, finite."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import rlcourse
 from rlcourse.classroom.clinic.measures import trained
+from rlcourse.classroom.exercises import verdict
 from rlcourse.classroom.faults import faulty_sources, file_of, load_faulty
 from rlcourse.experiments.suspects import SUSPECTS
 
@@ -118,15 +119,10 @@ class Result:
         return f"{self.name}: {self._words()}. {self.message}"
 
     def _repr_html_(self):
-        return f'<div role="status">{self.html()}</div>'
+        return self.html("status")
 
-    def html(self):
-        """The message in colour, with a sign for those who see none."""
-        colour = {True: "#009E73", False: "#D55E00", None: "#888888"}[self.ok]
-        sign = {True: "✓", False: "✗", None: "○"}[self.ok]
-        text = html.escape(self.message)
-        style = f"border-left:5px solid {colour};padding:.3em .9em;max-width:60em;line-height:1.4"
-        return f'<div style="{style}"><b>{sign} {html.escape(self.name)}: {self._words()}.</b> {text}</div>'
+    def html(self, role="note"):
+        return verdict(self.ok, f"{self.name}: {self._words()}.", html.escape(self.message), role=role)
 
 
 def judge(patient, guess):

@@ -78,6 +78,14 @@ def exercise(id, title, *, kind, level, minutes):
 
 
 SIGNS = {True: "✓", False: "✗", None: "○"}
+COLOURS = {True: "#009E73", False: "#D55E00", None: "#888888"}
+
+
+def verdict(ok, head, text, colour=None, role="status"):
+    """A judgement as HTML, in colour and with a sign for those who see none. text: HTML. role: "note" inside a line that is
+    read out by itself."""
+    look = f"border-left:5px solid {colour or COLOURS[ok]};padding:.3em .9em;max-width:60em"
+    return f'<div role="{role}" style="{look}"><b>{SIGNS[ok]} {html.escape(head)}</b> {text}</div>'
 
 
 def _state(exercise, ok):
@@ -98,14 +106,11 @@ class Result:
 
     def _repr_html_(self):
         state = _state(self.exercise, self.ok)
-        colour = {"Holds": "#009E73", "Written": "#0072B2", "Not yet": "#D55E00", "Not attempted yet": "#888888"}[state]
         text = html.escape(self.message).replace("\n", "<br>")
         text = re.sub(r"(?<![\w*])\*(\w[^*<]*)\*(?![\w*])", r"<em>\1</em>", text)
         text = re.sub(r"`([^`<]+)`", r"<code>\1</code>", text)
-        return (
-            f'<div role="status" style="border-left:5px solid {colour};padding:.3em .9em;max-width:60em">'
-            f"<b>{SIGNS[self.ok]} Exercise {self.exercise.id}: {state}.</b> {text}<br><small>{self.score}</small></div>"
-        )
+        head, colour = f"Exercise {self.exercise.id}: {state}.", "#0072B2" if state == "Written" else None
+        return verdict(self.ok, head, f"{text}<br><small>{self.score}</small>", colour)
 
 
 def check(id, answer):
