@@ -97,7 +97,8 @@ def noise_of_baselines(mdp, theta):
 def angle_between(u, v):
     """Angle between two directions, in degrees."""
     u, v = (np.asarray(x, float).ravel() for x in (u, v))
-    return float(np.degrees(np.arccos(np.clip(u @ v / np.linalg.norm(u) / np.linalg.norm(v), -1, 1))))
+    u, v = u / np.linalg.norm(u), v / np.linalg.norm(v)
+    return float(np.degrees(2 * np.arctan2(np.linalg.norm(u - v), np.linalg.norm(u + v))))
 
 
 def loop_gain(field, centre, i, j, radius=0.5, num_points=64):

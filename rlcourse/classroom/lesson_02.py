@@ -17,6 +17,7 @@ from rlcourse import VPG, train
 from rlcourse.classroom.controls import choice, slider, toggle
 from rlcourse.classroom.data import data_path
 from rlcourse.classroom.figures import LINESTYLES, MARKERS, PALETTE, new_figure, show, style
+from rlcourse.classroom.lesson_01 import angle_between
 from rlcourse.worlds.tabular import (
     TabularMDP,
     dropped_discount_gradient,
@@ -104,12 +105,6 @@ class Quality:
 
     def __str__(self):
         return f"noise {self.noise:5.2f}   angle {self.angle:4.1f}° (chance {self.by_chance:.1f}°)   uphill {self.uphill:.0%}"
-
-
-def angle_between(u, v):
-    """Angle between two directions, in degrees."""
-    u, v = (np.asarray(x, float).ravel() for x in (u, v))
-    return float(np.degrees(np.arccos(np.clip(u @ v / np.linalg.norm(u) / np.linalg.norm(v), -1, 1))))
 
 
 def quality(estimates, exact):

@@ -15,6 +15,7 @@ from rlcourse.agents.training import train
 from rlcourse.agents.trpo import TRPO
 from rlcourse.classroom.controls import slider
 from rlcourse.classroom.figures import PALETTE
+from rlcourse.classroom.lesson_01 import angle_between  # noqa: F401, the lesson asks for it here
 from rlcourse.equations.trust_region import kkt_step
 from rlcourse.worlds.tabular import TabularMDP, exact_policy_gradient, fisher_matrix
 
@@ -174,13 +175,6 @@ def spd_matrix(rng, eigenvalues):
     """A symmetric matrix with these eigenvalues and random eigenvectors."""
     q, _ = np.linalg.qr(rng.standard_normal((len(eigenvalues), len(eigenvalues))))
     return (q * eigenvalues) @ q.T
-
-
-def angle_between(u, v):
-    """Angle between two directions, in degrees."""
-    u, v = (np.asarray(x, float).ravel() for x in (u, v))
-    u, v = u / np.linalg.norm(u), v / np.linalg.norm(v)
-    return float(np.degrees(2 * np.arctan2(np.linalg.norm(u - v), np.linalg.norm(u + v))))
 
 
 # ------------------------------------------------------------------------------------------------------ the KL-limit widget

@@ -8,6 +8,7 @@ from scipy import special
 from torch.autograd.functional import hessian
 
 from rlcourse.classroom.exercises import NotAttempted, Wrong, array, close, entries, exercise, explained, number, numbers, run
+from rlcourse.classroom.lesson_04 import spd_matrix
 from rlcourse.equations.trust_region import conjugate_gradient
 
 # ------------------------------------------------------------------------------------------------------- 04.1 the step
@@ -290,21 +291,16 @@ class _Counted:
         return self.matrix @ np.asarray(v, float)
 
 
-def _spd(rng, eigenvalues):
-    q, _ = np.linalg.qr(rng.standard_normal((len(eigenvalues), len(eigenvalues))))
-    return (q * eigenvalues) @ q.T
-
-
 @exercise("04.4", "Conjugate gradient for badly scaled parameters", kind="implement", level=3, minutes=35)
 def preconditioned(answer):
     if not callable(answer):
         run(answer)
     rng = np.random.default_rng(44)
-    F, g, ones = _spd(rng, np.array([1.0, 2.0, 5.0])), rng.standard_normal(3), np.ones(3)
+    F, g, ones = spd_matrix(rng, np.array([1.0, 2.0, 5.0])), rng.standard_normal(3), np.ones(3)
     _first_iteration(answer, F, g, ones)
     _small_problems(answer, rng, F, g, ones)
     scale = 10 ** np.linspace(-3, 3, 30)  # millimetres beside kilometres
-    core = _spd(rng, np.linspace(1, 3, 30))
+    core = spd_matrix(rng, np.linspace(1, 3, 30))
     bad, g = scale[:, None] * core * scale, scale * rng.standard_normal(30)
     _stops_by_the_residual(answer, bad, g)
     product = _Counted(bad)
