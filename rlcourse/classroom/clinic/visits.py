@@ -27,7 +27,7 @@ class Visit(widgets.VBox):
             layout=widgets.Layout(width=f"{WIDTH - 120}px", max_width="100%"),
         )  # fmt: skip
         self.button = widgets.Button(description="Check", tooltip=f"Check the diagnosis of {one.name}")
-        self.line = widgets.HTML(self.result.html()).add_class("rlcourse-line")
+        self.line = widgets.HTML(self._words()).add_class("rlcourse-line")
         self.button.on_click(lambda _: self.check())
         super().__init__([look, widgets.HBox([self.guess, self.button]), self.line])
         self.add_class("rlcourse-widget")
@@ -35,7 +35,10 @@ class Visit(widgets.VBox):
     def check(self):
         """Judge what the list shows."""
         self.result = judge(self.patient, self.guess.value)
-        self.line.value = self.result.html()
+        self.line.value = self._words()
+
+    def _words(self):
+        return f'<div style="line-height:1.4">{self.result.html()}</div>'  # JupyterLab sets the lines of widgets wide apart
 
     def choose(self, key):
         """Set the list to this diagnosis and press the button."""
