@@ -60,11 +60,8 @@ class Case:
 
     def configure(self, package):
         """The algorithm's settings, of this package."""
-        known = {f"{algorithm} {env}" for algorithm, env in package.agents.recommended.RECOMMENDED}
-        kind = getattr(package, self.algorithm)
-        base = package.recommended(self.algorithm, self.env) if f"{self.algorithm} {self.env}" in known else kind()
-        return kind(**vars(base) | dict(self.settings))
-
+        sweep = package.experiments.sweep
+        return sweep.changed(sweep.base(self.algorithm, self.env), dict(self.settings))
 
 
 _HEALTHY = {}  # (case, seeds) -> TrainingResult
