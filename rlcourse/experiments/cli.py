@@ -199,8 +199,8 @@ class AlgorithmCommand(click.Command):
         what = {"every": every, "progress": progress, "command": command}
         where = folder / experiment_name(exp_name)
         if data_parallel:
-            if len(seeds) > 1 or processes > 1 or resume:
-                raise click.UsageError("--data-parallel trains one run in one go: one --seed, no --processes or --resume.")
+            if len(seeds) > 1 or processes > 1 or resume or was_typed("every"):
+                raise click.UsageError("--data-parallel trains one run in one go: one --seed, no --processes, --every, --resume.")
             how = {"seed": seeds[0], "batched": batched, "progress": progress, "command": command}
             folders = distributed.train_in_folder(where, algorithm, env, total_steps=total_steps, **how)
         elif processes == 1:
@@ -219,7 +219,7 @@ class AlgorithmCommand(click.Command):
     def settings(self, now, fields):
         """The base settings with what was typed put in."""
         names = [field.name for field in self.fields]
-        typed = {name: fields[name] for name in names if fields[name] is not None or none_typed(name)}
+        typed = {name: fields[name] for name in names if fields[name] is not None or was_typed(name)}
         if fields["l"] and not fields["hid"]:
             raise click.UsageError("--l is the number of layers of width --hid; give --hid, too.")
         if fields["hid"]:
@@ -236,8 +236,8 @@ class AlgorithmCommand(click.Command):
         return usage(lambda: dataclasses.replace(now, **typed))
 
 
-def none_typed(name):
-    """Whether somebody typed "none" for an option, which is not the same as leaving it out."""
+def was_typed(name):
+    """Whether somebody typed an option: "none" is not the same as leaving it out."""
     return click.get_current_context().get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
 
 
