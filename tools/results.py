@@ -1,12 +1,12 @@
 """Train every algorithm on every task, and write what came of it: docs/results.md and figures/results.png.
 
-    python tools/results.py                 train what is missing in runs/results, then write
-    python tools/results.py --seeds 3       fewer seeds (10)
-    python tools/results.py --robots        HalfCheetah and Hopper as well, a million steps each (hours; needs the mujoco extra)
-    python tools/results.py --write         only write, from the run folders that are there
+    python tools/results.py                              train what is missing in runs/results, then write
+    python tools/results.py CartPole-v1 Acrobot-v1       train these tasks only; the page shows all that is there
+    python tools/results.py --write                      only write, from the run folders that are there
 
-The page is made from run folders alone; whoever has them can make it again. Settings are the recommended ones, and the defaults
-of the algorithm where there are none: what is compared is then also how well somebody has searched for settings.
+LunarLander needs the extra box2d, HalfCheetah and Hopper the extra mujoco; these three take hours. The page is made from run
+folders alone; whoever has them can make it again. Settings are the recommended ones, and the defaults of the algorithm where
+there are none: what is compared is then also how well somebody has searched for settings.
 """
 
 import argparse
@@ -27,22 +27,53 @@ from rlcourse.experiments.sweep import grid, sweep
 ROOT = Path(__file__).resolve().parents[1]
 RUNS = ROOT / "runs" / "results"
 ALGORITHMS = ("VPG", "A2C", "TRPO", "PPO")
-TASKS = {"CartPole-v1": (150_000, 475.0), "Acrobot-v1": (100_000, -100.0), "Pendulum-v1": (150_000, -200.0)}  # steps, threshold
-ROBOTS = {"HalfCheetah-v5": (1_000_000, None), "Hopper-v5": (1_000_000, None)}
-PUBLISHED = {  # task → (algorithm, value, steps, source)
+TASKS = {  # task → steps of a run, number of seeds, threshold (Gymnasium's, where it has one)
+    "CartPole-v1": (150_000, 10, 475.0),
+    "Acrobot-v1": (100_000, 10, -100.0),
+    "Pendulum-v1": (150_000, 10, -200.0),
+    "LunarLander-v3": (500_000, 5, 200.0),
+    "HalfCheetah-v5": (1_000_000, 5, None),
+    "Hopper-v5": (1_000_000, 5, None),
+}
+PUBLISHED = {  # task → (algorithm, return, steps, source)
     "CartPole-v1": [("A2C", "500", "500k", "zoo"), ("TRPO", "500", "100k", "zoo"), ("PPO", "500", "100k", "zoo"),
                     ("PPO", "488.75 ± 18.40", "500k", "cleanrl")],
     "Acrobot-v1": [("A2C", "−83.4", "500k", "zoo"), ("TRPO", "−83.1", "100k", "zoo"), ("PPO", "−73.5", "1M", "zoo"),
                    ("PPO", "−82.48 ± 5.93", "500k", "cleanrl")],
     "Pendulum-v1": [("A2C", "−163.0", "1M", "zoo"), ("TRPO", "−174.6", "100k", "zoo"), ("PPO", "−172.2", "100k", "zoo")],
-    "HalfCheetah-v5": [("A2C", "3041 (v3)", "1M", "zoo"), ("TRPO", "1785 (v3)", "1M", "zoo"), ("PPO", "5819 (v3)", "1M", "zoo")],
-    "Hopper-v5": [("A2C", "733 (v3)", "1M", "zoo"), ("TRPO", "3618 (v3)", "1M", "zoo"), ("PPO", "2410 (v3)", "1M", "zoo")],
+    "LunarLander-v3": [("A2C", "155.8 (v2)", "200k", "zoo"), ("TRPO", "133.2 (v2)", "200k", "zoo"),
+                       ("PPO", "242.1 (v2)", "1M", "zoo")],
+    "HalfCheetah-v5": [
+        ("VPG", "≈ 600 (v3)", "3M", "spinningup"), ("A2C", "1,830 ± 1,068 (v3)", "1M", "tianshou"),
+        ("A2C", "3,041 (v3)", "1M", "zoo"), ("A2C", "≈ 1,000 (v1)", "1M", "paper"),
+        ("TRPO", "4,471 ± 805 (v3)", "1M", "tianshou"), ("TRPO", "1,785 (v3)", "1M", "zoo"),
+        ("TRPO", "≈ 850 (v3)", "1M", "spinningup"), ("TRPO", "≈ 0 (v1)", "1M", "paper"),
+        ("PPO", "5,784 ± 1,244 (v3)", "1M", "tianshou"), ("PPO", "5,819 (v3)", "1M", "zoo"),
+        ("PPO", "≈ 1,670 (v3)", "1M", "spinningup"), ("PPO", "≈ 1,800 (v1)", "1M", "paper"),
+        ("PPO", "1,442.64 ± 46.03 (v4)", "1M", "cleanrl"),
+    ],
+    "Hopper-v5": [
+        ("VPG", "≈ 800 (v3)", "3M", "spinningup"), ("A2C", "1,253 ± 458 (v3)", "1M", "tianshou"),
+        ("A2C", "733 (v3)", "1M", "zoo"), ("A2C", "≈ 900 (v1)", "1M", "paper"),
+        ("TRPO", "2,046 ± 1,038 (v3)", "1M", "tianshou"), ("TRPO", "3,618 (v3)", "1M", "zoo"),
+        ("TRPO", "≈ 1,200 (v3)", "1M", "spinningup"), ("TRPO", "≈ 2,100 (v1)", "1M", "paper"),
+        ("PPO", "2,609 ± 701 (v3)", "1M", "tianshou"), ("PPO", "2,410 (v3)", "1M", "zoo"),
+        ("PPO", "≈ 1,850 (v3)", "1M", "spinningup"), ("PPO", "≈ 2,330 (v1)", "1M", "paper"),
+        ("PPO", "2,382.86 ± 271.74 (v4)", "1M", "cleanrl"),
+    ],
 }  # fmt: skip
+TIANSHOU = "https://github.com/thu-ml/tianshou/blob/1da9b86cbaca85959a396abe999593cb565d3670/examples/mujoco/README.md"
 SOURCES = {
     "zoo": "[RL Zoo, table of trained agents](https://github.com/DLR-RM/rl-baselines3-zoo/blob/0088472b8cb622732bdbc4aa3d0d0abde86c67ed/benchmark.md):"
     " one run each, the *trained agent* acting without noise",
-    "cleanrl": "[CleanRL, page on PPO, table of `ppo.py`](https://github.com/vwxyzjn/cleanrl/blob/04d2c4794d091bf23b2e38641aa80f9b776cbcfd/docs/rl-algorithms/ppo.md):"
-    " mean and spread of several runs; the steps are the default of the script",
+    "cleanrl": "[CleanRL, page on PPO](https://docs.cleanrl.dev/rl-algorithms/ppo/), tables of `ppo.py` and"
+    " `ppo_continuous_action.py`: mean and spread of several runs; the steps are the default of the script",
+    "tianshou": f"[Tianshou, MuJoCo benchmark]({TIANSHOU}), tables of its on-policy algorithms: the *best* mean test return"
+    " within the steps, mean ± standard deviation of 10 seeds",
+    "paper": "[PPO paper](https://arxiv.org/abs/1707.06347), figure 3 on page 7, which has curves and no numbers. These"
+    f" were read off by the authors of the [Tianshou benchmark]({TIANSHOU})",
+    "spinningup": "[Spinning Up, benchmarks](https://spinningup.openai.com/en/latest/spinningup/bench.html), which have curves"
+    f" and no numbers. Read off by the authors of the [Tianshou benchmark]({TIANSHOU})",
 }  # fmt: skip
 
 
@@ -68,7 +99,7 @@ def collected(folder):
             groups.setdefault((config["algorithm"], config["env"]), []).append((run, config))
     found = {}
     for (algorithm, task), runs in groups.items():
-        outcomes = [outcome(run, (TASKS | ROBOTS)[task][1]) for run, _ in runs]
+        outcomes = [outcome(run, TASKS[task][2]) for run, _ in runs]
         histories = [read_history(run) for run, _ in runs]
         summary = compared(task, algorithm, runs[0][1]["setting"], outcomes)
         returns = np.array([history["mean_return"] for history in histories])
@@ -95,7 +126,7 @@ def page(found):
     yield ""
     yield INTRODUCTION.format(today=date.today(), torch=versions["torch"], gymnasium=versions["gymnasium"])
     yield "![Learning curves of the algorithms on the tasks below](../figures/results.png)"
-    for task, (_, threshold) in (TASKS | ROBOTS).items():
+    for task, (*_, threshold) in TASKS.items():
         rows = [found[algorithm, task] for algorithm in ALGORITHMS if (algorithm, task) in found]
         if not rows:
             continue
@@ -104,24 +135,27 @@ def page(found):
         yield "| algorithm | settings | runs | steps | return | 95 % interval | reached | median steps | seconds |"
         yield "|---|---|---|---|---|---|---|---|---|"
         yield from (row(summary, steps) for summary, steps, *_ in rows)
-        yield ""
-        yield "Published elsewhere: " + "; ".join(
-            f"{algorithm} {value} after {steps} steps ({source})" for algorithm, value, steps, source in PUBLISHED[task]
-        ) + "."  # fmt: skip
+        yield from ("", "Published elsewhere:", "", "| algorithm | return | steps | source |", "|---|---|---|---|")
+        yield from (f"| {algorithm} | {value} | {steps} | *{source}* |" for algorithm, value, steps, source in PUBLISHED[task])
     yield from ("", "## Beside published numbers", "")
     yield "They were measured in another way, so they say that ours are in the right region, and no more."
     yield ""
     yield from (f"- *{name}*: {text}." for name, text in SOURCES.items())
-    missing = [task for task in ROBOTS if not any(key[1] == task for key in found)]
+    missing = [f"{name} on {task}" for task in TASKS for name in ALGORITHMS if (name, task) not in found]
     if missing:
-        yield from ("", f"Not in these run folders: {', '.join(missing)} (`--robots`). Lesson 06 has stored runs of HalfCheetah.")
+        yield from ("", f"Not in these run folders: {', '.join(missing)}.")
 
 
 def figure(found):
-    tasks = [task for task in TASKS | ROBOTS if any(key[1] == task for key in found)]
-    fig, axes = new_figure(1, len(tasks), size=(9, 3.4))
+    tasks = [task for task in TASKS if any(key[1] == task for key in found)]
+    columns = min(len(tasks), 3)
+    lines = -(-len(tasks) // columns)
+    fig, axes = new_figure(lines, columns, size=(9, 0.6 + 2.8 * lines))
+    axes = np.atleast_1d(axes).ravel()
+    for ax in axes[len(tasks) :]:
+        ax.set_axis_off()
     looks = dict(zip(ALGORITHMS, zip(("green", "orange", "vermillion", "blue"), LINESTYLES, strict=False), strict=True))
-    for ax, task in zip(np.atleast_1d(axes), tasks, strict=True):
+    for ax, task in zip(axes, tasks, strict=False):
         for algorithm, (colour, dashes) in looks.items():
             if (algorithm, task) in found:
                 _, steps, returns, _ = found[algorithm, task]
@@ -131,22 +165,25 @@ def figure(found):
                 ax.fill_between(steps, low, high, color=PALETTE[colour], alpha=0.2, linewidth=0)
                 ax.plot(steps, middle, color=PALETTE[colour], linestyle=dashes, label=algorithm)
         ax.set(title=task, xlabel="thousand steps")
-    first = np.atleast_1d(axes)[0]
-    first.set_ylabel("mean of the last 100 episodes")
-    fig.legend(*first.get_legend_handles_labels(), loc="outside upper center", ncols=len(ALGORITHMS))
+    for ax in axes[::columns]:
+        ax.set_ylabel("mean of the last 100 episodes")
+    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(ALGORITHMS))
     return show(fig, alt="Learning curves of four algorithms on each task: the median run and the middle half of the runs.")
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description="Train every algorithm on every task, and write docs/results.md.")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--robots", action="store_true", help="HalfCheetah and Hopper as well (hours)")
-    parser.add_argument("--write", action="store_true", help="only write")
+    parser.add_argument("tasks", nargs="*", metavar="TASK", help=f"to be trained, of {', '.join(TASKS)} (all)")
+    parser.add_argument("--write", action="store_true", help="train nothing")
     args = parser.parse_args(arguments)
+    if unknown := set(args.tasks) - set(TASKS):
+        parser.error(f"no such task: {', '.join(sorted(unknown))}. There are: {', '.join(TASKS)}.")
     if not args.write:
-        tasks = TASKS | (ROBOTS if args.robots else {})
-        steps = {task: number for task, (number, _) in tasks.items()}
-        report = sweep(grid(ALGORITHMS, list(tasks), range(args.seeds), steps), RUNS)
+        jobs = []
+        for task in args.tasks or TASKS:
+            steps, seeds, _ = TASKS[task]
+            jobs += grid(ALGORITHMS, [task], range(seeds), steps)
+        report = sweep(jobs, RUNS)
         for job, reason in report.failed.items():
             print(f"failed: {job}: {reason}", file=sys.stderr)
     found = collected(RUNS)
