@@ -85,7 +85,7 @@ def train_in_folder(
         raise ValueError(f"every = {every!r}; expected seconds between checkpoints, a number ≥ 0.")
     seeds = list(seeds)
     plan = Plan(Path(folder), algorithm, env, total_steps, seeds, name, dtype, batched, command)
-    _make_folder(plan.folder)
+    make_folder(plan.folder)
     if finished(plan):
         return plan.folders
     snapshot = _start(plan, resume)
@@ -274,7 +274,7 @@ def _signals():
 def save_run(result: TrainingResult, run: int, path, config: dict) -> Path:
     """Write one run of a result into its folder: histories, weights, and last config.json, which says that it is finished."""
     path = Path(path)
-    _make_folder(path)
+    make_folder(path)
     names = list(result.history)
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
@@ -317,7 +317,9 @@ def read_history(path) -> dict[str, np.ndarray]:
     with _damage_named(file), open(file, encoding="utf-8", newline="") as text:
         names, *rows = csv.reader(text)
         columns = np.array(rows, dtype=float).reshape(-1, len(names)).T
-        return dict(zip(names[1:], columns[1:], strict=True))
+        history = dict(zip(names[1:], columns[1:], strict=True))
+        [history[name][-1] for name in ("env_steps", "mean_return", "seconds")]  # what others rely on
+        return history
 
 
 def load_run(path, algorithm=None) -> TrainingResult:
@@ -426,13 +428,16 @@ def _own_version():
 # -------------------------------------------------------------------------------------------------------------------- files
 
 
-def write_bytes(path: Path, data: bytes) -> None:
+def write_bytes(path: Path, data: bytes, beside=None) -> None:
     """Write a file whole or not at all: into a neighbour, then on the disk, then in its place.
+
+    Args:
+        beside: how the name of the neighbour begins, default: with that of the file.
 
     Raises:
         OSError: with what to do; nothing is left behind, and an older file of the name stays as it was.
     """
-    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
+    temporary = path.with_name(f"{beside or path.name}.{uuid.uuid4().hex}.part")
     try:
         with open(temporary, "xb") as file:
             file.write(data)
@@ -443,7 +448,8 @@ def write_bytes(path: Path, data: bytes) -> None:
     except OSError as error:
         _forget(temporary)
         kept = "the file from before is unharmed" if path.exists() else "nothing half-written is left"
-        why = f"cannot write {path}: {error.strerror or error}; {kept}. When that is mended, the training can be resumed"
+        way_out = "When that is mended, give the command again (a training: with --resume)"
+        why = f"cannot write {path}: {error.strerror or error}; {kept}. {way_out}"
         raise type(error)(error.errno, why) from error
     except BaseException:
         _forget(temporary)
@@ -467,7 +473,7 @@ def _sync_folder(folder):
             os.close(number)
 
 
-def _make_folder(path):
+def make_folder(path):
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

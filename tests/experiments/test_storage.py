@@ -229,6 +229,13 @@ def refused_or_fine(folder, name):
         assert name != "weights.safetensors"  # which has a checksum
 
 
+@pytest.mark.parametrize("text", ["", "iteration,env_steps,mean_return,seconds\n", "iteration,mean_return\n1,2.0\n"])
+def test_a_history_without_what_is_always_there_is_damaged(text, tmp_path):
+    (tmp_path / "history.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"history\.csv.*damaged"):
+        read_history(tmp_path)
+
+
 def test_a_flipped_bit_in_a_checkpoint_is_noticed(tmp_path):
     quick(tmp_path)
     file = next(tmp_path.glob("*.checkpoint"))
@@ -275,7 +282,7 @@ def test_a_full_disk_is_named_and_leaves_the_last_checkpoint(tmp_path, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(storage.os, "fsync", full)
-        with pytest.raises(OSError, match="cannot write .*checkpoint: No space left.*unharmed.*resumed"):
+        with pytest.raises(OSError, match="cannot write .*checkpoint: No space left.*unharmed.*give the command again"):
             quick(tmp_path, updates=9)
     assert not list(tmp_path.rglob("*.part"))
     folders = quick(tmp_path, updates=9, resume=True)

@@ -3,7 +3,7 @@
 MODULE = "rlcourse.experiments.storage"
 TESTS = ["tests/experiments/test_storage.py"]
 FAULTS = [
-    ("written in place", 'temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")', "temporary = path",
+    ("written in place", 'temporary = path.with_name(f"{beside or path.name}.{uuid.uuid4().hex}.part")', "temporary = path",
      "A kill while a checkpoint is written leaves half of it, and nothing else."),
     ("the checksum is not looked at", 'header["sha256"] != _checksum(arrays)', "False", "A flipped bit becomes a policy."),
     ("any training's checkpoint will do", "if facts == plan.facts:", "if True:", "Another training goes on under this name."),
