@@ -297,8 +297,8 @@ def runs_argument(function):
 
 
 def expanded(paths):
-    """The run folders at or below the given paths, each once."""
-    return list(dict.fromkeys(run for path in paths for run in storage.find_runs(path)))
+    """The run folders at or below the given paths, each once, in whatever ways it was named."""
+    return list({run.resolve(): run for path in paths for run in storage.find_runs(path)}.values())
 
 
 @commands.command("evaluate")

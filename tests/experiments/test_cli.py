@@ -203,6 +203,7 @@ def test_evaluate_is_that_of_the_package_and_compare_counts(run):
     assert [row["runs"] for row in rows] == [4, 4] and len(finals) == 4
     assert first["return"] == pytest.approx(np.mean(finals[1:3])) and first["low"] <= first["return"] <= first["high"]
     assert first["reached"] == "4 of 4" and first["steps"] in (64, 96, 128)
+    assert json.loads(run(f"compare runs ./runs {Path.cwd() / 'runs'} --threshold 5 --json")[1]) == rows, "each run counts once"
     code, out, err = run("compare runs --threshold 400")
     assert code == 0 and "0 of 4" in out and err == "" and out.splitlines()[0].split()[:3] == ["env", "algorithm", "setting"]
 
