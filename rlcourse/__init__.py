@@ -9,6 +9,7 @@ from rlcourse.agents.recommended import recommended
 from rlcourse.agents.training import TrainingResult, TrainingState, evaluate, iterate, load, train
 from rlcourse.agents.trpo import TRPO
 from rlcourse.agents.vpg import VPG
+from rlcourse.diagnosis.diagnose import Hooks, Report, diagnose
 from rlcourse.equations.distributions import Categorical, DiagonalGaussian, SquashedGaussian
 from rlcourse.equations.estimators import (
     discounted_returns,
@@ -29,7 +30,6 @@ from rlcourse.equations.objectives import (
     value_loss,
 )
 from rlcourse.equations.trust_region import backtracking_line_search, conjugate_gradient, fisher_vector_product, kkt_step
-from rlcourse.experiments.diagnose import Hooks, Report, diagnose
 from rlcourse.experiments.distributed import train_data_parallel
 from rlcourse.experiments.storage import load_run, train_in_folder
 from rlcourse.experiments.sweep import sweep

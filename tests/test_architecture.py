@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "rlcourse"
-ROOMS = ("equations", "worlds", "agents", "experiments", "classroom")
+ROOMS = ("equations", "worlds", "agents", "experiments", "diagnosis", "classroom")
 MAY_IMPORT = {
     "equations": set(),
     "worlds": {"equations"},
     "agents": {"equations", "worlds"},
     "experiments": {"equations", "worlds", "agents"},
-    "classroom": {"equations", "worlds", "agents", "experiments", ""},
-    "": {"equations", "worlds", "agents", "experiments"},  # rlcourse/__init__.py, the public names
+    "diagnosis": {"equations", "worlds", "agents"},
+    "classroom": {"equations", "worlds", "agents", "experiments", "diagnosis", ""},
+    "": {"equations", "worlds", "agents", "experiments", "diagnosis"},  # rlcourse/__init__.py, the public names
 }
 NOTEBOOK_PACKAGES = {"IPython", "ipywidgets", "matplotlib", "PIL", "ipykernel", "jupyterlab"}
 # what the rooms below the classroom may rely on

@@ -1,1 +1,1 @@
-"""What a result means: intervals over seeds."""
+"""Trainings that mean something: run folders, sweeps, statistics, the command line. Start reading at `storage`."""

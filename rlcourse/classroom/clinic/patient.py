@@ -8,7 +8,7 @@ import rlcourse
 from rlcourse.classroom.clinic.measures import trained
 from rlcourse.classroom.exercises import verdict
 from rlcourse.classroom.faults import faulty_sources, file_of, load_faulty
-from rlcourse.experiments.suspects import SUSPECTS
+from rlcourse.diagnosis.suspects import SUSPECTS
 
 NOTHING = "nothing"
 DIAGNOSES = {key: suspect.sentence for key, suspect in SUSPECTS.items()} | {

@@ -1,7 +1,7 @@
 """One-line faults of the examinations of our own algorithms."""
 
-MODULE = "rlcourse.experiments.own_agents"
-TESTS = ["tests/experiments/test_diagnose.py"]
+MODULE = "rlcourse.diagnosis.own_agents"
+TESTS = ["tests/diagnosis/test_diagnose.py"]
 FAULTS = [
     (
         "entropy with the wrong sign",

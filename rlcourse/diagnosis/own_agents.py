@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rlcourse.experiments.examination import EXACT, HINT, LIKELY, Refusal, blame, examination, listed, same, show
-from rlcourse.experiments.white_box import Hooks, advantages_by_sums, estimates_match, tensor
+from rlcourse.diagnosis.examination import EXACT, HINT, LIKELY, Refusal, blame, examination, listed, same, show
+from rlcourse.diagnosis.white_box import Hooks, advantages_by_sums, estimates_match, tensor
 from rlcourse.worlds import probes
 
 DISCRETE, BOX = spaces.Discrete(3), spaces.Box(-1.0, 1.0, (2,), np.float32)

@@ -1,7 +1,7 @@
 """One-line faults of the examinations by training."""
 
-MODULE = "rlcourse.experiments.black_box"
-TESTS = ["tests/experiments/test_diagnose.py"]
+MODULE = "rlcourse.diagnosis.black_box"
+TESTS = ["tests/diagnosis/test_diagnose.py"]
 FAULTS = [
     (
         "everything is right",

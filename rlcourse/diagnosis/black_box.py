@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import gymnasium
 import numpy as np
 
-from rlcourse.experiments.examination import EXACT, HINT, LIKELY, Refusal, as_array, guarded, show
+from rlcourse.diagnosis.examination import EXACT, HINT, LIKELY, Refusal, as_array, guarded, show
 from rlcourse.worlds import probes
 
 RIGHT, WRONG = 0.65, 0.35  # share of right choices: above is right, below is wrong, between is undecided

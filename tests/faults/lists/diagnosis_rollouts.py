@@ -1,7 +1,7 @@
 """One-line faults of the examination of collected data."""
 
-MODULE = "rlcourse.experiments.rollouts"
-TESTS = ["tests/experiments/test_diagnose.py"]
+MODULE = "rlcourse.diagnosis.rollouts"
+TESTS = ["tests/diagnosis/test_diagnose.py"]
 FAULTS = [
     (
         "values behind a termination compared",

@@ -1,7 +1,7 @@
 """One-line faults of the examinations of functions."""
 
-MODULE = "rlcourse.experiments.white_box"
-TESTS = ["tests/experiments/test_diagnose.py"]
+MODULE = "rlcourse.diagnosis.white_box"
+TESTS = ["tests/diagnosis/test_diagnose.py"]
 FAULTS = [
     (
         "the reverse order not recognised",

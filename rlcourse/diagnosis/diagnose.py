@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from tqdm.auto import tqdm
 
-from rlcourse.experiments import black_box, own_agents, rollouts, white_box
-from rlcourse.experiments.examination import HINT, Ask, Examination, Refusal
-from rlcourse.experiments.suspects import SUSPECTS
-from rlcourse.experiments.white_box import Hooks
+from rlcourse.diagnosis import black_box, own_agents, rollouts, white_box
+from rlcourse.diagnosis.examination import HINT, Ask, Examination, Refusal
+from rlcourse.diagnosis.suspects import SUSPECTS
+from rlcourse.diagnosis.white_box import Hooks
 
 WIDTH, LEFT_OUT = 110, "left out by only="
 

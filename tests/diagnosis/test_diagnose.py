@@ -12,14 +12,14 @@ import torch
 import rlcourse
 from rlcourse import A2C, PPO, TRPO, VPG, Hooks, Report, diagnose
 from rlcourse.classroom.faults import Fault, load_faulty
-from rlcourse.experiments import rollouts, white_box
-from rlcourse.experiments.black_box import the_probes
-from rlcourse.experiments.diagnose import Accused
-from rlcourse.experiments.examination import EXACT, HINT, Refusal, as_array, blame, same, show
-from rlcourse.experiments.suspects import SUSPECTS
+from rlcourse.diagnosis import rollouts, white_box
+from rlcourse.diagnosis.black_box import the_probes
+from rlcourse.diagnosis.diagnose import Accused
+from rlcourse.diagnosis.examination import EXACT, HINT, Refusal, as_array, blame, same, show
+from rlcourse.diagnosis.suspects import SUSPECTS
 
 SOURCES = ["black_box", "diagnose", "examination", "own_agents", "rollouts", "white_box"]
-FOLDER = Path(rlcourse.__file__).parent / "experiments"
+FOLDER = Path(rlcourse.__file__).parent / "diagnosis"
 ALGORITHMS = [PPO(), VPG(), A2C(), TRPO()]
 OTHERS = [
     PPO(normalize="batch", bounds="tanh", normalize_obs=True, value_clip=0.2, target_kl=0.01, entropy_coef=0.01),
@@ -72,7 +72,7 @@ def test_no_answer_comes_from_our_own_equations(name):
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     imported |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     ours = {module for module in imported if module.startswith("rlcourse")}
-    assert ours <= {"rlcourse.experiments", "rlcourse.worlds"} | {f"rlcourse.experiments.{n}" for n in [*SOURCES, "suspects"]}
+    assert ours <= {"rlcourse.diagnosis", "rlcourse.worlds"} | {f"rlcourse.diagnosis.{n}" for n in [*SOURCES, "suspects"]}
 
 
 def test_a_faulty_copy_examines_itself_honestly():

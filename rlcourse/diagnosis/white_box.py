@@ -11,7 +11,7 @@ import numpy as np
 import scipy  # its parts are loaded when first used
 import torch
 
-from rlcourse.experiments.examination import EXACT, HINT, LIKELY, Refusal, as_array, examination, listed, same, show
+from rlcourse.diagnosis.examination import EXACT, HINT, LIKELY, Refusal, as_array, examination, listed, same, show
 
 
 @dataclasses.dataclass(kw_only=True)

@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from rlcourse.experiments.examination import EXACT, LIKELY, Refusal, as_array, examination, listed
+from rlcourse.diagnosis.examination import EXACT, LIKELY, Refusal, as_array, examination, listed
 
 
 class Numbered(gymnasium.Env):

@@ -1,6 +1,6 @@
 """What an examination is: it asks a learner's function something whose answer is known, and yields what is wrong.
 
-An examination is a generator of findings, pairs (weights, evidence): weights maps suspects (experiments.suspects) to how strongly
+An examination is a generator of findings, pairs (weights, evidence): weights maps suspects (diagnosis.suspects) to how strongly
 they are suspected, EXACT where the numbers are those of that very fault, LIKELY or HINT where several faults could explain them.
 The weights of all findings are added up, and that sum is the ranking; there is nothing more to it.
 """

@@ -1,7 +1,7 @@
 """One-line faults of the ranking and the report."""
 
-MODULE = "rlcourse.experiments.diagnose"
-TESTS = ["tests/experiments/test_diagnose.py"]
+MODULE = "rlcourse.diagnosis.diagnose"
+TESTS = ["tests/diagnosis/test_diagnose.py"]
 FAULTS = [
     (
         "least suspect first",
