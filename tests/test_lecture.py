@@ -268,3 +268,15 @@ def test_the_bundle_takes_every_requirement_and_what_builds_the_package():
     pins, build = bundle.wanted()
     assert any(pin.startswith("torch==") for pin in pins) and all("==" in pin for pin in pins)
     assert any(name.startswith("setuptools") for name in build)
+
+
+FOREIGN = ["", "# text", '{"cells": 3}', '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{}]}']
+
+
+@pytest.mark.parametrize("content", FOREIGN)
+def test_what_is_no_notebook_is_named(tmp_path, content):
+    path = tmp_path / "foreign.ipynb"
+    path.write_text(content, encoding="utf-8")
+    for tool in (lambda: lecture.main(["worksheet", str(path)]), lambda: warmup.main([str(path)])):
+        with pytest.raises(SystemExit, match="foreign.ipynb is no notebook"):
+            tool()

@@ -206,9 +206,20 @@ def find(names):
         pattern = f"{int(name):02d}_*.ipynb" if name.isdecimal() else name
         paths = [Path(name)] if Path(name).is_file() else sorted(NOTEBOOKS.glob(pattern))
         if not paths:
-            sys.exit(f"refresh: there is no lesson {name!r}; give a number such as 02, or the path of a notebook")
+            sys.exit(f"course.py: there is no lesson {name!r}; give a number such as 02, or the path of a notebook")
+        for path in paths:
+            check_notebook(path)
         found += paths
     return found
+
+
+def check_notebook(path):
+    """End with a message if a file is no notebook."""
+    try:
+        nbformat.validate(nbformat.read(path, as_version=4))
+    except Exception as error:  # a JSON error, a validation error, or whatever nbformat trips over in a foreign file
+        why = str(error).partition("\n")[0][:100]
+        sys.exit(f"course.py: {path} is no notebook ({type(error).__name__}: {why}); give one that JupyterLab opens")
 
 
 def main(arguments=None):
