@@ -26,7 +26,7 @@ NOTEBOOK_PACKAGES = {"IPython", "ipywidgets", "matplotlib", "PIL", "ipykernel", 
 # what the rooms below the classroom may rely on
 OUTSIDERS = {"torch", "numpy", "scipy", "gymnasium", "tqdm", "safetensors", "click"}
 # what a room may use where it is installed; never at import, see the test of a plain import
-OPTIONAL = {"worlds": {"mujoco"}, "experiments": {"PIL", "imageio_ffmpeg"}}
+OPTIONAL = {"worlds": {"mujoco"}, "experiments": {"PIL", "imageio_ffmpeg", "tensorboard"}}
 FILES = sorted(PACKAGE.rglob("*.py"))
 ALGORITHMS = [path for path in FILES if path.parent.name == "agents" and path.stem in ("vpg", "a2c", "trpo", "ppo", "reinforce")]
 

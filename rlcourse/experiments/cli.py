@@ -1,4 +1,4 @@
-"""The command line: python -m rlcourse train | evaluate | watch | compare | sweep. See docs/command_line.md.
+"""The command line: python -m rlcourse train | evaluate | watch | compare | export | sweep. See docs/command_line.md.
 
 Results go to stdout, progress and complaints to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C.
 """
@@ -19,7 +19,7 @@ import gymnasium
 import numpy as np
 
 from rlcourse.agents.training import ALGORITHMS, evaluate
-from rlcourse.experiments import distributed, storage
+from rlcourse.experiments import distributed, event_files, storage
 from rlcourse.experiments.film import film
 from rlcourse.experiments.statistics import bootstrap_interval, first_reaching, interquartile_mean
 from rlcourse.experiments.sweep import base, grid, parse_seeds, read_plan, sweep
@@ -274,7 +274,7 @@ class Suggesting(click.Group):
                                                "token_normalize_func": lambda word: word.replace("_", "-")})  # fmt: skip
 @click.version_option(storage.versions()["rlcourse"], package_name="rlcourse", prog_name="rlcourse")
 def commands():
-    """Train, evaluate, watch and compare policy-gradient agents. Options take - or _ in their names."""
+    """Train, evaluate, watch, compare and export policy-gradient agents. Options take - or _ in their names."""
 
 
 @commands.group("train", cls=Suggesting)
@@ -299,6 +299,20 @@ def runs_argument(function):
 def expanded(paths):
     """The run folders at or below the given paths, each once, in whatever ways it was named."""
     return list({run.resolve(): run for path in paths for run in storage.find_runs(path)}.values())
+
+
+def finished(paths):
+    """The finished ones of these runs; the others are named.
+
+    Raises:
+        FileNotFoundError: there are none.
+    """
+    runs = {run: storage.read_config(run)["finished"] for run in expanded(paths)}
+    for run in [run for run, done in runs.items() if not done]:
+        click.echo(f"rlcourse: left out, not finished: {run}", err=True)
+    if not any(runs.values()):
+        raise FileNotFoundError("none of these runs is finished.")
+    return [run for run, done in runs.items() if done]
 
 
 @commands.command("evaluate")
@@ -352,14 +366,9 @@ def compare_command(runs, threshold, as_json):
     seconds: of training, for all seeds that were trained together.
     """
     groups = {}
-    for run in expanded(runs):
+    for run in finished(runs):
         row = outcome(run, threshold)
-        if row["finished"]:
-            groups.setdefault((row["env"], row["algorithm"], row["setting"]), []).append(row)
-        else:
-            click.echo(f"rlcourse: left out, not finished: {run}", err=True)
-    if not groups:
-        raise FileNotFoundError("none of these runs is finished.")
+        groups.setdefault((row["env"], row["algorithm"], row["setting"]), []).append(row)
     show([compared(*key, rows) for key, rows in sorted(groups.items())], as_json)
 
 
@@ -412,6 +421,18 @@ def outcome(path, threshold=None):
 def own_threshold(env):
     spec = gymnasium.registry.get(env.rpartition(":")[2])
     return spec.reward_threshold if spec else None
+
+
+@commands.command("export")
+@runs_argument
+@click.option("--tensorboard", "folder", required=True, type=click.Path(path_type=Path), metavar="FOLDER",
+              help="Write event files; tensorboard --logdir FOLDER shows them.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def export_command(runs, folder, as_json):
+    """Write finished runs for TensorBoard. RUN: run folders, or folders of them. What was exported of them before is replaced."""
+    runs = finished(runs)
+    files = event_files.export(runs, folder)
+    show([{"run": str(run), "written": str(file)} for run, file in zip(runs, files, strict=True)], as_json)
 
 
 # ----------------------------------------------------------------------------------------------------------------- sweep

@@ -51,14 +51,14 @@ def test_the_page_tells_the_truth(run, tmp_path):
     """Every command of the page in order, then the policy in plain PyTorch: it must be that of load_run."""
     (tmp_path / "lambda.toml").write_text(blocks("toml")[0], encoding="utf-8")
     lines = [line for block in blocks("sh") for line in block.splitlines()]
-    assert len(lines) == 11
+    assert len(lines) == 12
     for line in lines:
         assert line.startswith("rlcourse ")
         code, out, err = run(line.removeprefix("rlcourse "))
         assert code == 0 and out and "warning" not in err, (line, err)
     with Image.open("first.gif") as gif:
         assert gif.n_frames > 10 and gif.width <= film.WIDTH
-    (snippet,) = blocks("python")
+    snippet = blocks("python")[0]
     modules = {name for node in ast.walk(ast.parse(snippet)) for name in imported(node)}
     assert modules == {"json", "torch", "safetensors.torch"} and len([x for x in snippet.splitlines() if x]) <= 20
     names = {}
