@@ -9,11 +9,13 @@ import difflib
 import importlib
 import math
 import operator
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Discrete, Space
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from rlcourse.worlds import mujoco_batch, snapshots
@@ -48,8 +50,9 @@ def make_env(env, num_envs=1, *, seed=0, batched=True):
         - `close()`.
 
     Raises:
-        ValueError: unknown id; a space that is not supported; num_envs < 1; a wrong number of seeds; later: an action
-            outside the space; an observation or reward that is not finite.
+        ValueError: unknown id; an environment that cannot be made; a space that is not supported; num_envs < 1; a wrong number
+            of seeds; later: an action outside the space; an observation or reward that is not finite; an environment that
+            raises an error of its own, which is kept as the cause.
         TypeError: env is neither an id nor a function that makes a `gymnasium.Env`; seed or num_envs is not an int.
     """
     num_envs = _check_num_envs(num_envs)
@@ -59,11 +62,11 @@ def make_env(env, num_envs=1, *, seed=0, batched=True):
                         "that makes one: make_env(lambda: MyEnv(...)), or a Gymnasium id.")
     if isinstance(env, str):
         if batched and (env in TWINS or (env in mujoco_batch.ROBOTS and mujoco_batch.available())):
-            with gymnasium.make(env) as made:
+            with _made(env) as made:
                 dynamics = TWINS[env] if env in TWINS else mujoco_batch.ROBOTS[env](made)
                 return _TwinWorld(env, made, dynamics, made.spec.max_episode_steps, seeds)
         _check_id(env)
-        return _GymnasiumWorld(lambda: gymnasium.make(env, disable_env_checker=True), env, seeds)
+        return _GymnasiumWorld(lambda: _made(env, disable_env_checker=True), env, seeds)
     if callable(env):
         first = [env()]
         if batched and (twin := getattr(first[0], "batched_twin", None)):
@@ -298,14 +301,14 @@ class _Guard(gymnasium.Wrapper):
         self._name, self._index, self._steps, self._space = world.name, index, 0, world.observation_space
 
     def reset(self, *, seed=None, options=None):
-        answer = self.env.reset(seed=seed, options=options)
+        answer = self._ask("reset", seed=seed, options=options)
         if not (isinstance(answer, tuple) and len(answer) == 2):
             raise self._error(f"reset() must return (obs, info), but returned {answer!r}")
         return self._vector(answer[0]), {}
 
     def step(self, action):
         self._steps += 1
-        answer = self.env.step(action)
+        answer = self._ask("step", action)
         if not (isinstance(answer, tuple) and len(answer) == 5):
             raise self._error(f"step() must return (obs, reward, terminated, truncated, info), but returned {answer!r}")
         obs, reward, terminated, truncated, _ = answer
@@ -316,6 +319,12 @@ class _Guard(gymnasium.Wrapper):
         if not math.isfinite(reward):
             raise self._error(f"the reward is not finite: {reward}")
         return self._vector(obs), reward, bool(terminated), bool(truncated), {}
+
+    def _ask(self, name, *arguments, **options):
+        try:
+            return getattr(self.env, name)(*arguments, **options)
+        except Exception as error:
+            raise self._error(f"{name}() raised {told(error)}") from error
 
     def _vector(self, obs):
         """One observation as a new vector (obs_size,)."""
@@ -341,11 +350,30 @@ class _Guard(gymnasium.Wrapper):
                           "The fault is inside the environment; mend it there.")
 
 
+def told(error):
+    """An error of somebody else's code in one line: its kind, its words, and where it was raised."""
+    steps = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(steps[-1].filename).name}, line {steps[-1].lineno})" if steps else ""
+    return f"{type(error).__name__}: {' '.join(str(error).split()).rstrip('.')}{place}"
+
+
+def _made(env_id, **options):
+    """gymnasium.make; ValueError where the environment's own code, or a package that it needs, is not there or fails."""
+    try:
+        return gymnasium.make(env_id, **options)
+    except Exception as error:
+        raise ValueError(f"{env_id} cannot be made: {told(error)}. If a package is missing, install it; otherwise the fault is "
+                         "inside the environment.") from error
+
+
 def _make_one(make):
     """Call the user's function and insist on a gymnasium.Env."""
     env = make()
     if not isinstance(env, gymnasium.Env):
         raise TypeError(f"The function must make a gymnasium.Env, but it returned {env!r} ({type(env).__name__}).")
+    for name in ("observation_space", "action_space"):
+        if not isinstance(getattr(env.unwrapped, name, None), Space):
+            raise TypeError(f"{type(env.unwrapped).__name__} has no {name}. Set it in __init__, to one of gymnasium.spaces.")
     return env
 
 
@@ -375,12 +403,19 @@ def _spread(seed, num_envs):
 
 def _check_id(env_id):
     """Raise ValueError with close matches if Gymnasium does not know the id. In "module:Id-v0" the module is imported first."""
+    module, _, name = env_id.rpartition(":")
     try:
-        module, _, name = env_id.rpartition(":")
         if module:
             importlib.import_module(module)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            way_out = f"there is no module {error.name!r}. It must lie in the folder where Python was started, or be installed."
+        else:
+            way_out = f"importing {module!r} raised {told(error)}. Mend it there."
+        raise ValueError(f"Unknown environment id {env_id!r}: {way_out}") from error
+    try:
         gymnasium.spec(name)
-    except (gymnasium.error.Error, ImportError) as error:
+    except gymnasium.error.Error as error:
         near = difflib.get_close_matches(env_id, gymnasium.registry.keys(), n=3, cutoff=0.6)
         hint = f"Did you mean {', '.join(near)}?" if near else "gymnasium.pprint_registry() lists the ids."
         raise ValueError(f"Unknown environment id {env_id!r}. {hint} An environment from another package has to be "

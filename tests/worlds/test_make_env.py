@@ -1,5 +1,7 @@
 """make_env: what a step returns at the end of an episode, one stream per sub-environment, custom environments, bad input."""
 
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
@@ -418,3 +420,87 @@ def test_a_reward_that_is_no_number():
         world.reset()
         with pytest.raises(ValueError, match="reward is not a number"):
             world.step(np.zeros(1, int))
+
+
+# ---- somebody else's code --------------------------------------------------------------------------------------------------
+
+
+class Falls(gymnasium.Env):
+    """An environment of somebody else's with one fault, in `where`."""
+
+    observation_space, action_space = spaces.Box(-1, 1, (2,)), spaces.Discrete(2)
+
+    def __init__(self, where):
+        self.where, self.episodes = where, 0
+        if where == "init":
+            raise KeyError("boom")
+
+    def reset(self, seed=None, options=None):
+        self.episodes += 1
+        if self.where == "reset" or self.where == "second reset" and self.episodes == 2:
+            raise ZeroDivisionError("boom")
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        if self.where == "step":
+            raise AssertionError("boom")
+        return np.zeros(2, np.float32), 0.0, True, False, {}
+
+
+@pytest.mark.parametrize(
+    "where, message",
+    [
+        ("reset", r"Falls, step 0, sub-environment 0: reset\(\) raised ZeroDivisionError: boom \(test_make_env.py, line \d+\)"),
+        ("second reset", r"Falls, step 1, .*reset\(\) raised ZeroDivisionError: boom"),
+        ("step", r"Falls, step 1, .*step\(\) raised AssertionError: boom.*The fault is inside the environment"),
+    ],
+)
+def test_an_error_of_the_environment_says_where(where, message):
+    with pytest.raises(ValueError, match=message) as error:
+        world = make_env(lambda: Falls(where))
+        world.reset()
+        world.step(np.zeros(1, int))
+    assert type(error.value.__cause__) in (ZeroDivisionError, AssertionError)
+
+
+@pytest.mark.parametrize(
+    "entry_point, message",
+    [
+        (lambda: Falls("init"), r"Falls-v0 cannot be made: KeyError: 'boom' \(test_make_env.py, line \d+\)"),
+        ("no_such_module:Env", "Falls-v0 cannot be made: ModuleNotFoundError: No module named 'no_such_module'.*install it"),
+        ("math:Nothing", "Falls-v0 cannot be made: AttributeError"),
+    ],
+)
+def test_an_environment_that_cannot_be_made_says_why(entry_point, message):
+    gymnasium.register("Falls-v0", entry_point)
+    try:
+        with pytest.raises(ValueError, match=message):
+            make_env("Falls-v0")
+    finally:
+        del gymnasium.registry["Falls-v0"]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (None, "there is no module 'my_task'. It must lie in the folder where Python was started"),
+        ("def f(:", "importing 'my_task' raised SyntaxError"),
+        ("raise ValueError('at import')", r"importing 'my_task' raised ValueError: at import \(my_task.py, line 1\)"),
+        ("import no_such_package", "importing 'my_task' raised ModuleNotFoundError: No module named 'no_such_package'"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_named(text, message, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_task", raising=False)
+    if text:
+        (tmp_path / "my_task.py").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=f"Unknown environment id 'my_task:X-v0': {message}"):
+        make_env("my_task:X-v0")
+
+
+def test_an_environment_without_spaces_says_so():
+    class Bare(gymnasium.Env):
+        pass
+
+    with pytest.raises(TypeError, match="Bare has no observation_space. Set it in __init__"):
+        make_env(Bare)
