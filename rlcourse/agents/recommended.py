@@ -1,5 +1,11 @@
-"""Settings that the lessons use, found by search on other seeds and confirmed on fresh ones (`course.py test --full`)."""
+"""Settings that are known to work, for algorithm and task.
 
+Those that lessons use were found by search on other seeds and confirmed on fresh ones (`course.py test --full`). The others,
+for A2C, LunarLander, Hopper and for VPG on robots, come from a handful of trials or from the literature; what they reach is in
+docs/results.md.
+"""
+
+from rlcourse.agents.a2c import A2C
 from rlcourse.agents.ppo import PPO
 from rlcourse.agents.trpo import TRPO
 from rlcourse.agents.vpg import VPG
@@ -48,6 +54,27 @@ RECOMMENDED = {
         anneal=True,
         normalize_obs=True,
     ),
+    ("PPO", "Hopper-v5"): PPO(
+        num_envs=8,
+        num_steps=256,
+        update_epochs=10,
+        num_minibatches=32,
+        learning_rate=6e-4,
+        anneal=True,
+        normalize_obs=True,
+        normalize_reward=True,
+    ),
+    ("PPO", "LunarLander-v3"): PPO(
+        num_envs=16,
+        num_steps=256,
+        update_epochs=4,
+        num_minibatches=16,
+        learning_rate=2e-3,
+        anneal=True,
+        gamma=0.999,
+        gae_lambda=0.98,
+        entropy_coef=0.01,
+    ),
     ("PPO", "Reacher-v5"): PPO(
         num_envs=20,
         num_steps=100,
@@ -70,6 +97,30 @@ RECOMMENDED = {
         update_epochs=25,
         num_minibatches=16,
         normalize_obs=True,
+    ),
+    ("TRPO", "Hopper-v5"): TRPO(
+        num_envs=8,
+        num_steps=256,
+        max_kl=0.04,
+        cg_iters=15,
+        cg_damping=0.1,
+        critic_learning_rate=1e-3,
+        update_epochs=25,
+        num_minibatches=16,
+        normalize_obs=True,
+    ),
+    ("TRPO", "LunarLander-v3"): TRPO(
+        num_envs=16,
+        num_steps=128,
+        max_kl=0.02,
+        cg_iters=10,
+        cg_damping=0.1,
+        fisher_stride=2,
+        critic_learning_rate=3e-3,
+        update_epochs=10,
+        num_minibatches=16,
+        gamma=0.99,
+        gae_lambda=0.95,
     ),
     ("TRPO", "CartPole-v1"): TRPO(
         num_envs=16,
@@ -119,6 +170,36 @@ RECOMMENDED = {
         reward_scale=0.2,
         initial_log_std=0.5,
         num_minibatches=3,
+    ),
+    ("VPG", "LunarLander-v3"): VPG(num_envs=16, num_steps=64, learning_rate=0.003, critic_learning_rate=0.01, gae_lambda=0.95),
+    ("VPG", "HalfCheetah-v5"): VPG(
+        num_envs=16,
+        num_steps=64,
+        learning_rate=0.002,
+        critic_learning_rate=0.003,
+        gae_lambda=0.95,
+        update_epochs=5,
+        normalize_obs=True,
+        normalize_reward=True,
+    ),
+    ("VPG", "Hopper-v5"): VPG(
+        num_envs=16,
+        num_steps=64,
+        learning_rate=0.002,
+        critic_learning_rate=0.003,
+        gae_lambda=0.95,
+        update_epochs=5,
+        normalize_obs=True,
+        normalize_reward=True,
+    ),
+    ("A2C", "CartPole-v1"): A2C(num_envs=8, num_steps=16, learning_rate=0.003, gamma=0.98, gae_lambda=0.9),
+    ("A2C", "Acrobot-v1"): A2C(num_envs=16, num_steps=16, learning_rate=0.003, gae_lambda=0.9, entropy_coef=0.01),
+    ("A2C", "LunarLander-v3"): A2C(num_envs=16, num_steps=8, learning_rate=1e-3, gamma=0.995, gae_lambda=0.95),
+    ("A2C", "HalfCheetah-v5"): A2C(
+        num_envs=16, num_steps=16, learning_rate=7e-4, gae_lambda=0.95, normalize_obs=True, normalize_reward=True
+    ),
+    ("A2C", "Hopper-v5"): A2C(
+        num_envs=16, num_steps=16, learning_rate=7e-4, gae_lambda=0.95, normalize_obs=True, normalize_reward=True
     ),
 }
 
