@@ -24,7 +24,7 @@ MAY_IMPORT = {
 }
 NOTEBOOK_PACKAGES = {"IPython", "ipywidgets", "matplotlib", "PIL", "ipykernel", "jupyterlab"}
 # what the rooms below the classroom may rely on
-OUTSIDERS = {"torch", "numpy", "scipy", "gymnasium", "tqdm", "safetensors", "click"}
+OUTSIDERS = {"torch", "numpy", "scipy", "gymnasium", "tqdm", "safetensors", "filelock", "click"}
 # what a room may use where it is installed; never at import, see the test of a plain import
 OPTIONAL = {"worlds": {"mujoco"}, "experiments": {"PIL", "imageio_ffmpeg", "tensorboard"}}
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -10,7 +10,7 @@ run folder is made for others: any table program reads history.csv, plain PyTorc
 given away alone. Both hold the same facts (`TrainingResult.facts`) and are made into a TrainingResult by the same function.
 
 Every file is written beside its place and then moved there, so it is there whole or not at all. No file is a pickle: reading one
-executes nothing. Arrays carry a checksum.
+executes nothing. Arrays carry a checksum. While a training writes, a file `….lock` beside the checkpoint keeps others out.
 """
 
 import contextlib
@@ -35,6 +35,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 import torch
+from filelock import FileLock, Timeout
 
 from rlcourse.agents.recommended import RECOMMENDED
 from rlcourse.agents.runs import Runs
@@ -42,6 +43,7 @@ from rlcourse.agents.training import TrainingResult, algorithm_class, rebuilt, t
 
 FORMAT = 1  # of run folders and checkpoints
 CONFIG, HISTORY, WEIGHTS, CHECKPOINT = "config.json", "history.csv", "weights.safetensors", ".checkpoint"
+PATIENCE = 2.0  # seconds to wait for a lock: a process that has just been killed may hold it for another moment
 
 
 class Stopped(KeyboardInterrupt):
@@ -78,7 +80,8 @@ def train_in_folder(
         The run folders, list of Path, in the order of `TrainingResult.runs`. Runs that are already finished are not run again.
 
     Raises:
-        FileExistsError: there are unfinished runs and `resume` is False, or runs of the same name with other settings.
+        FileExistsError: there are unfinished runs and `resume` is False, or runs of the same name with other settings; or
+            another process is training them right now.
         ValueError: a damaged checkpoint; and as for `train`. OSError: a file cannot be written. Stopped: interrupted, and saved.
     """
     if isinstance(every, bool) or not isinstance(every, int | float) or not 0 <= every < float("inf"):
@@ -88,9 +91,9 @@ def train_in_folder(
     make_folder(plan.folder)
     if finished(plan):
         return plan.folders
-    snapshot = _start(plan, resume)
-    keeper = _Keeper(plan, every)
-    with _signals() as asked:
+    with _locked(plan), _signals() as asked:
+        snapshot = _start(plan, resume)
+        keeper = _Keeper(plan, every)
         how = {"progress": progress, "dtype": dtype, "batched": batched, "resume": snapshot}
         callbacks = [keeper, lambda state: bool(asked)]
         result = train(algorithm, env, total_steps=total_steps, seeds=seeds, callbacks=callbacks, **how)
@@ -99,6 +102,7 @@ def train_in_folder(
             steps = f"{keeper.state.env_steps:,} of {total_steps:,} steps per run"
             way_out = "To go on: the same once more, with resume (--resume)."
             raise Stopped(f"stopped after {steps}; saved in {plan.checkpoint}. {way_out}", asked[0])
+        _configs(plan)
         for run, path in enumerate(plan.folders):
             save_run(result, run, path, plan.config(result, run, finished=True))
     return plan.folders
@@ -184,6 +188,8 @@ class _Keeper:
 
     def save(self):
         first = self.last is None
+        if first:
+            _configs(self.plan)
         tree = {"plan": self.plan.facts, "versions": versions(), "snapshot": self.state.snapshot()}
         write_tree(self.plan.checkpoint, "checkpoint", tree)
         if first:
@@ -201,18 +207,50 @@ def finished(plan) -> bool:
     Raises:
         FileExistsError: there are runs of the same names with other settings.
     """
-    old = {path: read_config(path) for path in plan.folders if (path / CONFIG).exists()}
-    for path, config in old.items():
-        _check_same(path, config["trained_together"], plan)
-    done = [config["finished"] and config["total_steps"] >= plan.total_steps for config in old.values()]
+    done = [config["finished"] and config["total_steps"] >= plan.total_steps for config in _configs(plan)]
     return len(done) == len(plan.folders) and all(done)
+
+
+def _configs(plan):
+    """config.json of those runs of a plan that are there. FileExistsError: they are of another training, say with more seeds."""
+    found = {path: read_config(path) for path in plan.folders if (path / CONFIG).exists()}
+    for path, config in found.items():
+        _check_same(path, config["trained_together"], plan)
+    return list(found.values())
+
+
+@contextlib.contextmanager
+def _locked(plan):
+    """Inside, no other process trains the same. The system itself takes the lock from a process that ends, killed or not."""
+    path = plan.checkpoint.with_suffix(".lock")
+    lock = FileLock(path, timeout=PATIENCE)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise FileExistsError(
+            f"{plan.checkpoint} belongs to a training that is running right now. Let it end, or stop it (it saves itself) and "
+            "resume it (--resume); or take another experiment name (--exp-name)."
+        ) from error
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    try:
+        yield
+    finally:
+        _forget(path)  # before the release: whoever has opened it already notices, and makes a new one
+        lock.release()
 
 
 def _start(plan, resume):
     """None: begin. A snapshot: go on from it."""
-    for left in plan.folder.glob(f"{glob_escape(plan.checkpoint.name)}.*.part"):  # from a kill in the middle of writing
-        left.unlink(missing_ok=True)
+    left = plan.folder.glob(f"{glob_escape(plan.checkpoint.name)}.*.part")  # from a kill in the middle of writing
+    for file in [*left, *(file for path in plan.folders for file in path.glob("*.part"))]:
+        file.unlink(missing_ok=True)
     if not plan.checkpoint.exists():
+        if any(config["finished"] for config in _configs(plan)):
+            raise FileExistsError(
+                f"{plan.checkpoint} is gone, but there are finished runs of it in {plan.folder}, which cannot be made longer "
+                "without it. Take another experiment name (--exp-name), or delete them to train anew."
+            )
         return None
     if not resume:
         raise FileExistsError(
@@ -272,9 +310,14 @@ def _signals():
 
 
 def save_run(result: TrainingResult, run: int, path, config: dict) -> Path:
-    """Write one run of a result into its folder: histories, weights, and last config.json, which says that it is finished."""
+    """Write one run of a result into its folder: histories, weights, and last config.json, which says that it is finished.
+
+    A shorter training that was finished there is marked as unfinished first: a kill between two files leaves no mixture of both.
+    """
     path = Path(path)
     make_folder(path)
+    if (path / CONFIG).exists():
+        write_json(path / CONFIG, config | {"finished": False})
     names = list(result.history)
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
@@ -447,13 +490,17 @@ def write_bytes(path: Path, data: bytes, beside=None) -> None:
         _sync_folder(path.parent)
     except OSError as error:
         _forget(temporary)
-        kept = "the file from before is unharmed" if path.exists() else "nothing half-written is left"
-        way_out = "When that is mended, give the command again (a training: with --resume)"
-        why = f"cannot write {path}: {error.strerror or error}; {kept}. {way_out}"
-        raise type(error)(error.errno, why) from error
+        raise _cannot_write(path, error) from error
     except BaseException:
         _forget(temporary)
         raise
+
+
+def _cannot_write(path, error):
+    kept = "the file from before is unharmed" if path.exists() else "nothing half-written is left"
+    way_out = "When that is mended, give the command again (a training: with --resume)"
+    why = f"cannot write {path}: {error.strerror or error}; {kept}. {way_out}"
+    return type(error)(error.errno, why)
 
 
 def _forget(path):

@@ -16,7 +16,7 @@ import multiprocessing
 import os
 import signal
 import traceback
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -165,6 +165,9 @@ def sweep(jobs, folder, *, executor=None, processes=None, progress=True, every=3
 
     Returns:
         Report. A job that fails, or whose process dies, is tried once more, and then reported; the others go on.
+
+    Raises:
+        ValueError: two jobs would write the same run folder. FileExistsError: it holds a run with other settings.
     """
     jobs = list(jobs)
     if processes is not None and (isinstance(processes, bool) or not isinstance(processes, int) or processes < 1):
@@ -173,17 +176,22 @@ def sweep(jobs, folder, *, executor=None, processes=None, progress=True, every=3
         raise ValueError("processes and executor exclude each other: an executor knows how many workers it has.")
     folder = Path(folder)
     plans = {job: Plan(folder, job.algorithm, job.env, job.total_steps, job.seeds, job.name, batched=job.batched) for job in jobs}
+    twice = [path for path, times in Counter(path for plan in plans.values() for path in plan.folders).items() if times > 1]
+    if twice:
+        raise ValueError(f"two jobs would write {twice[0]}: name their settings differently, or leave out what is there twice.")
     done, failed = {job: plan.folders for job, plan in plans.items() if finished(plan)}, {}
     left = [job for job in jobs if job not in done]
     runner = _Pool(min(processes or _cores(), len(left))) if executor is None else _Given(executor, len(left))
     bar = tqdm(total=len(jobs), initial=len(done), disable=not progress, desc="sweep", unit=" jobs")
     with _stopped_in_words(), bar, runner:
         for job, error in _completed(runner, left, (folder.absolute(), every, command)):
+            details = plans[job].checkpoint.with_suffix(".error.txt")
             if error is None:
                 done[job] = plans[job].folders
+                details.unlink(missing_ok=True)  # of an earlier sweep
             else:
-                details = plans[job].checkpoint.with_suffix(".error.txt")
-                write_bytes(details, "".join(traceback.format_exception(error)).encode("utf-8"))
+                with contextlib.suppress(OSError):  # such as that of a full disk, which the others may outlive
+                    write_bytes(details, "".join(traceback.format_exception(error)).encode("utf-8"))
                 failed[job] = f"{type(error).__name__}: {error} (see {details})"
             bar.update()
     return Report([path for job in jobs for path in done.get(job, [])], failed)

@@ -306,6 +306,103 @@ def test_a_file_in_the_way_is_named(tmp_path):
         quick(tmp_path / "mine")
 
 
+def test_a_read_only_folder_that_is_there_is_named_too(tmp_path, monkeypatch):
+    def refused(lock):
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path))
+
+    monkeypatch.setattr(storage.FileLock, "acquire", refused)
+    with pytest.raises(PermissionError, match=r"cannot write .*s0,3.lock: Permission denied; nothing half-written is left"):
+        quick(tmp_path)
+
+
+def test_a_run_made_longer_is_never_a_mixture(tmp_path, monkeypatch):
+    """An end in the middle of the files of a run: it says that it is unfinished, and can be finished."""
+    folder = quick(tmp_path)[0]
+    (folder / "history.csv.0123.part").touch()  # of a kill in the middle of one
+    with monkeypatch.context() as patch:
+        real = os.replace
+        patch.setattr(storage.os, "replace", lambda old, new: 1 / 0 if new.name == "weights.safetensors" else real(old, new))
+        with pytest.raises(ZeroDivisionError):
+            quick(tmp_path, updates=8, resume=True)
+    with pytest.raises(FileNotFoundError, match="not finished.*--resume"):
+        load_run(folder)
+    quick(tmp_path, updates=8, resume=True)
+    assert len(load_run(folder).history["env_steps"][0]) == 8 and not list(tmp_path.rglob("*.part"))
+
+
+def test_finished_runs_without_their_checkpoint_are_not_overwritten(tmp_path):
+    quick(tmp_path)
+    next(tmp_path.glob("*.checkpoint")).unlink()
+    assert len(quick(tmp_path)) == 2
+    for resume in (True, False):
+        with pytest.raises(FileExistsError, match=r"checkpoint is gone.*--exp-name.*or delete"):
+            quick(tmp_path, updates=8, resume=resume)
+
+
+# ---- one at a time ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """Call something after so many updates of the next training, 0: before the first one."""
+
+    def patch(intrude, updates=2):
+        real = storage.train
+
+        def disturbed(*args, callbacks, **options):
+            monkeypatch.setattr(storage, "train", real)
+            if updates == 0:
+                intrude()
+            return real(*args, callbacks=[*callbacks, lambda state: intrude() if state.iteration == updates else None], **options)
+
+        monkeypatch.setattr(storage, "train", disturbed)
+
+    monkeypatch.setattr(storage, "PATIENCE", 0.1)
+    return patch
+
+
+def test_a_second_training_of_the_same_is_refused_and_the_first_one_undisturbed(tmp_path, meanwhile):
+    def intrude():
+        with pytest.raises(FileExistsError, match=r"s0,3.checkpoint belongs to a training .* right now.*--resume.*--exp-name"):
+            quick(tmp_path, resume=True)
+        assert len(list(tmp_path.glob("*.lock"))) == 1
+        others.extend(quick(tmp_path, seeds=[1]))  # another one, in the same experiment
+
+    others = []
+    meanwhile(intrude)
+    folders = quick(tmp_path)
+    whole = train(VPG(**QUICK), "CartPole-v1", total_steps=256, seeds=[0, 3], progress=False)
+    assert torch.equal(load_run(folders[1]).agent.parameters[0], whole.agent.parameters[1])
+    assert len(others) == 1 and not list(tmp_path.glob("*.lock"))
+
+
+def test_an_error_and_a_refusal_leave_no_lock(tmp_path, meanwhile):
+    meanwhile(lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        quick(tmp_path)
+    with pytest.raises(FileExistsError, match="can go on"):
+        quick(tmp_path)
+    assert not list(tmp_path.glob("*.lock"))
+
+
+@pytest.mark.parametrize("updates", [0, 2])
+def test_a_run_that_another_training_took_meanwhile_is_not_overwritten(updates, tmp_path, meanwhile):
+    """Seeds 0, 3 and seeds 3, 5 have checkpoints of their own, but one run folder in common."""
+
+    def intrude():
+        for path in tmp_path.glob("*-s3/config.json"):
+            path.unlink()  # as if it had come at the same moment
+        quick(tmp_path, seeds=[3, 5])
+        taken.update(weights_of(tmp_path))
+
+    taken = {}
+    meanwhile(intrude, updates)
+    with pytest.raises(FileExistsError, match=r"s3 holds another training \(seeds = \[3, 5\] there, \[0, 3\] here\)"):
+        quick(tmp_path)
+    assert len(taken) == 2 and weights_of(tmp_path) == taken
+    assert len(list(tmp_path.glob("*-s0,3.checkpoint"))) == (updates > 0), "refused as soon as it could be known"
+
+
 KILLED = {
     "VPG": VPG(**QUICK),
     "PPO": PPO(**QUICK, num_minibatches=4, normalize_obs=True),
@@ -326,8 +423,8 @@ def start():
     if method == "forkserver":
         context.set_forkserver_preload(["rlcourse.experiments.storage"])
 
-    def started(folder, kind, batched):
-        process = context.Process(target=train_in_folder, kwargs=plan(folder, kind, batched))
+    def started(folder, kind, batched, **more):
+        process = context.Process(target=train_in_folder, kwargs=plan(folder, kind, batched) | more)
         process.start()
         return process
 
@@ -355,12 +452,12 @@ def kill_and_resume(start, folder, kills, kind, batched, rng):
         killed += process.exitcode != 0
     process = start(folder, kind, batched)
     process.join()
-    assert process.exitcode == 0 and not list(folder.glob("*.part"))
+    assert process.exitcode == 0 and not [*folder.rglob("*.part"), *folder.glob("*.lock")]
     return killed
 
 
 def weights_of(folder):
-    return [(path / "weights.safetensors").read_bytes() for path in find_runs(folder)]
+    return {path.parent.name: path.read_bytes() for path in folder.rglob("weights.safetensors")}
 
 
 @pytest.fixture(scope="module")
@@ -375,6 +472,21 @@ def undisturbed(tmp_path_factory):
         return done[kind, batched]
 
     return weights
+
+
+def test_a_lock_ends_with_its_process(start, tmp_path, monkeypatch):
+    """In another process it is refused while the first one lives, and goes on when that has been killed."""
+    process = start(tmp_path, "VPG", True, total_steps=10**9)
+    wait_for_checkpoint(process, tmp_path, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "PATIENCE", 0.0)
+        with pytest.raises(FileExistsError, match="right now"):
+            train_in_folder(**plan(tmp_path, "VPG", True))
+    process.kill()
+    process.join()
+    assert len(list(tmp_path.glob("*.lock"))) == 1
+    assert train_in_folder(**plan(tmp_path, "VPG", True)) == find_runs(tmp_path)
+    assert not list(tmp_path.glob("*.lock"))
 
 
 def test_three_kills_change_nothing(start, tmp_path, undisturbed):

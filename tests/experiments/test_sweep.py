@@ -166,6 +166,31 @@ def test_a_failing_job_is_tried_once_more_and_reported(tmp_path, faulty):
     assert "Traceback" in details.read_text(encoding="utf-8")
 
 
+def test_the_details_of_a_failure_go_when_the_job_succeeds(tmp_path, faulty, monkeypatch):
+    jobs, ends = small("faulty_envs:Hasty-v0"), []
+    monkeypatch.setattr("rlcourse.experiments.sweep.TRIES", 1)
+    for _ in range(2):
+        report = sweep(jobs, tmp_path / "x", executor=AtOnce(), progress=False)
+        ends.append([len(report.failed), len(list(tmp_path.rglob("*.txt")))])
+    assert ends == [[1, 1], [0, 0]]
+
+
+def test_a_disk_too_full_for_the_details_does_not_stop_the_others(tmp_path, faulty, monkeypatch):
+    def full(path, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("rlcourse.experiments.sweep.write_bytes", full)
+    jobs = small("faulty_envs:Broken-v0") + small()
+    report = sweep(jobs, tmp_path / "x", executor=AtOnce(), progress=False)
+    assert len(report.failed) == 1 and len(report.folders) == 2
+
+
+def test_jobs_of_one_name_are_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ValueError, match="two jobs would write .*VPG-CartPole-v1-mine-s0: name their settings differently"):
+        sweep(small(algorithms=["VPG", "vpg"]), tmp_path / "x", executor=AtOnce(), progress=False)
+    assert not (tmp_path / "x").exists()
+
+
 def test_a_dying_process_takes_no_other_job_with_it(tmp_path, faulty):
     jobs = [job for env in ("CartPole-v1", "faulty_envs:Deadly-v0", "Pendulum-v1") for job in small(env, seeds=(0,))]
     report = sweep(jobs, tmp_path / "x", processes=2, progress=False)
