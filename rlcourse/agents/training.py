@@ -191,9 +191,15 @@ class TrainingResult:
         return f"<TrainingResult: {name} on {self.env}, {len(self.runs)} runs, {steps}{quarantined}>"
 
     def policy(self, run: int = 0) -> Policy:
-        """The trained policy of one run: `.act(obs, deterministic=False)` gives an action ready for `env.step`."""
+        """The trained policy of one run: `.act(obs, deterministic=False)` gives an action ready for `env.step`.
+
+        Of a run that was quarantined, with a warning: the policy from before the update that failed.
+        """
         if isinstance(run, bool) or not isinstance(run, int | np.integer) or not 0 <= run < len(self.runs):
             raise ValueError(f"run = {run!r}; expected an integer from 0 to {len(self.runs) - 1} (.runs lists them).")
+        if run in self.failed:
+            why = f"run {run} did not finish ({self.failed[run]}); this is its policy before that."
+            warnings.warn(why, RuntimeWarning, stacklevel=2)
         return Policy(self.agent.select(run), self.observation_space, self.runs[run].seed)
 
     def facts(self) -> dict:

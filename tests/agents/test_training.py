@@ -206,8 +206,11 @@ def test_train_warns_of_quarantined_runs(fresh_runs):
         result = quick(algorithm=algorithm, seeds=[7, 8])
     assert list(result.failed) == [1] and "1 quarantined" in repr(result)
     assert np.isnan(result.history["entropy"]).tolist() == [[False] * 3, [False, True, True], [False] * 3, [False] * 3]
+    with pytest.warns(RuntimeWarning, match=r"run 1 did not finish \(.*not finite"):
+        assert result.policy(1).agent.parameters.isfinite().all()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        result.policy(0)
         quick()
 
 
