@@ -12,6 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ from rlcourse.worlds.snapshots import CannotStore
 
 ALGORITHMS = {kind.__name__: kind for kind in (VPG, TRPO, A2C, PPO, PenaltyPPO)}
 FORMAT = 2
+MOST_NUMBERS = 2**31  # in one batch, or in the networks: 8 GB as float32
 
 
 class Run(NamedTuple):
@@ -338,6 +340,7 @@ def _iterate(algorithm, env, total_steps, seeds, dtype, batched, resume):
     runs = _runs(algorithm, seeds)
     with contextlib.closing(make_env(env, 1, batched=batched)) as probe, _one_thread():
         spaces_of = probe.obs_size, probe.action_space
+        _check_size(algorithm, len(runs), probe.obs_size)
         agent = Runs(*spaces_of, seeds=[run.seed for run in runs], dtype=dtype, **algorithm.network())
     again = resume["iteration"] if resume is not None and resume["world"] is None else None
     envs = algorithm.num_envs // group().size  # of this process
@@ -492,6 +495,17 @@ def _checked_seeds(seeds):
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"seeds = {seeds!r}; each seed once: equal seeds give equal runs, not more evidence.")
     return seeds
+
+
+def _check_size(algorithm, runs, obs_size):
+    """Refuse what no memory holds before it is asked for: Linux would grant it, and end the process later."""
+    widths = [obs_size, *algorithm.hidden_sizes, 1]
+    batch = runs * algorithm.num_envs * algorithm.num_steps * (obs_size + 1)
+    weights = runs * sum(before * after for before, after in pairwise(widths))
+    sizes = f"num_envs = {algorithm.num_envs}, num_steps = {algorithm.num_steps}, obs_size = {obs_size}"
+    for what, count, why in (("batch", batch, sizes), ("network", weights, f"hidden_sizes = {algorithm.hidden_sizes}")):
+        if count > MOST_NUMBERS:
+            raise ValueError(f"{why}, {runs} runs: a {what} of more than {MOST_NUMBERS:,} numbers at a time. Take less of these.")
 
 
 def _checked_callbacks(callbacks):

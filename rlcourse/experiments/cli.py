@@ -3,10 +3,13 @@
 Results go to stdout, progress and complaints to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 Ctrl-C.
 """
 
+import contextlib
 import dataclasses
 import difflib
 import inspect
 import json
+import math
+import os
 import re
 import sys
 import tomllib
@@ -23,6 +26,7 @@ from rlcourse.experiments import distributed, event_files, storage
 from rlcourse.experiments.film import film
 from rlcourse.experiments.statistics import bootstrap_interval, first_reaching, interquartile_mean
 from rlcourse.experiments.sweep import base, grid, parse_seeds, read_plan, sweep
+from rlcourse.worlds.make_env import told
 
 INTERRUPTED = 130
 
@@ -31,6 +35,9 @@ def main(arguments=None) -> int:
     """Run a command; its exit code."""
     warnings.showwarning = lambda message, *_, **__: click.echo(f"rlcourse: warning: {message}", err=True)
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    _mend_streams()
+    if "" not in sys.path:
+        sys.path.append("")  # modules of one's own in this folder: `rlcourse` finds them as `python -m rlcourse` does
     try:
         return commands.main(arguments, prog_name="rlcourse", standalone_mode=False, obj=arguments) or 0
     except click.ClickException as error:
@@ -43,10 +50,35 @@ def main(arguments=None) -> int:
             return 128 + stopped.signum
         click.echo("rlcourse: interrupted.", err=True)
         return INTERRUPTED
-    except (OSError, ValueError, TypeError, RuntimeError) as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else error
-        click.echo(f"rlcourse: error: {said}", err=True)
-        return 1
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        return _failed(f"{error.strerror}{where}" if error.strerror else error)
+    except MemoryError as error:
+        return _failed(f"not enough memory. Take fewer seeds at a time, or smaller --num-envs, --num-steps, networks. ({error})")
+    except (ValueError, TypeError, RuntimeError) as error:
+        return _failed(error)
+    except Exception as error:
+        return _failed(f"{told(error)}. No check of ours foresaw this: please report it, with the command.")
+
+
+def _failed(what):
+    click.echo(f"rlcourse: error: {what}", err=True)
+    return 1
+
+
+def _mend_streams():
+    """A closed stream becomes one that swallows everything; a letter that an encoding lacks is written as an escape."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def answer_apart():
+    """Inside, what others print, an environment say, goes to stderr: stdout is for the answer."""
+    return contextlib.redirect_stdout(sys.stderr)
 
 
 # ------------------------------------------------------------------------------------------- options made from an algorithm
@@ -112,6 +144,35 @@ class Value(click.ParamType):
         return int(number) if number.is_integer() and re.fullmatch(r"[+-]?[\d_]+", text) else number
 
 
+class Number(click.FloatRange):
+    """A finite number in a range; `whole`: an integer, which may also be written 1e5 or 100_000."""
+
+    def __init__(self, low=None, high=None, whole=False):
+        super().__init__(low, high)
+        self.whole, self.name = whole, "integer" if whole else "number"
+
+    def _describe_range(self):  # for --help, too
+        return f"≥ {self.min}" if self.max is None else f"from {self.min} to {self.max:,}"
+
+    def convert(self, value, param, ctx):
+        try:
+            number = self._read(value)
+        except (ValueError, OverflowError):
+            number = math.nan
+        low, high = (-math.inf if self.min is None else self.min), (math.inf if self.max is None else self.max)
+        if not (math.isfinite(number) and low <= number <= high):
+            kind = f"an {self.name}" if self.whole else f"a {self.name}"
+            self.fail(f"{value!r}: expected {kind}{'' if self.min is None else ' ' + self._describe_range()}.", param, ctx)
+        return number
+
+    def _read(self, value):
+        try:
+            return int(value) if self.whole else float(value)
+        except ValueError:
+            number = float(value)
+            return int(number) if number.is_integer() else math.nan
+
+
 def option_for(field, value, text) -> click.Option:
     """The option of one field. value: what holds without it. text: what it is."""
     flag = "--" + field.name.replace("_", "-")
@@ -131,14 +192,14 @@ def option_for(field, value, text) -> click.Option:
 
 COMMON = [
     click.Option(["--env"], required=True, metavar="ID", help='Gymnasium id; "my_module:MyTask-v0" imports my_module first.'),
-    click.Option(["--total-steps"], type=click.IntRange(1), help="Environment steps of each run.  [default: 100000]"),
+    click.Option(["--total-steps"], type=Number(1, whole=True), help="Environment steps of each run.  [default: 100000]"),
     click.Option(["--seeds", "--seed"], default="0", show_default=True, help="One run per seed: 3, or 0-9, or 0-4,7."),
     click.Option(["--exp-name"], default="default", show_default=True, help="Name of the experiment, a folder in --folder."),
     click.Option(["--folder"], default="runs", show_default=True, type=click.Path(path_type=Path),
                  help="Folder of all experiments."),
     click.Option(["--resume"], is_flag=True, help="Go on from the last checkpoint, or with a larger --total-steps."),
-    click.Option(["--every"], type=click.FloatRange(0), default=30.0, show_default=True, help="Seconds between checkpoints."),
-    click.Option(["--processes", "--cpu"], type=click.IntRange(1), default=1, show_default=True,
+    click.Option(["--every"], type=Number(0), default=30.0, show_default=True, help="Seconds between checkpoints."),
+    click.Option(["--processes", "--cpu"], type=Number(1, whole=True), default=1, show_default=True,
                  help="Spread the seeds over so many processes."),
     click.Option(["--data-parallel"], is_flag=True,
                  help="Under torchrun: its processes train one run together, --num-envs / processes each."),
@@ -148,10 +209,10 @@ COMMON = [
     click.Option(["--json", "as_json"], is_flag=True, help="Print the result as JSON."),
 ]  # fmt: skip
 ALIASES = [
-    click.Option(["--hid"], type=click.IntRange(1), help="With --l: width of the hidden layers, as in Spinning Up."),
-    click.Option(["--l"], type=click.IntRange(1), help="With --hid: number of hidden layers.  [default: 2]"),
-    click.Option(["--steps"], type=click.IntRange(1), help="Steps of one update in all environments: sets --num-steps."),
-    click.Option(["--epochs"], type=click.IntRange(1), help="Number of updates: sets --total-steps."),
+    click.Option(["--hid"], type=Number(1, whole=True), help="With --l: width of the hidden layers, as in Spinning Up."),
+    click.Option(["--l"], type=Number(1, whole=True), help="With --hid: number of hidden layers.  [default: 2]"),
+    click.Option(["--steps"], type=Number(1, whole=True), help="Steps of one update in all environments: sets --num-steps."),
+    click.Option(["--epochs"], type=Number(1, whole=True), help="Number of updates: sets --total-steps."),
 ]
 
 
@@ -198,23 +259,26 @@ class AlgorithmCommand(click.Command):
         command = ["rlcourse", *click.get_current_context().find_root().obj]
         what = {"every": every, "progress": progress, "command": command}
         where = folder / experiment_name(exp_name)
-        if data_parallel:
-            if len(seeds) > 1 or processes > 1 or resume or was_typed("every"):
-                raise click.UsageError("--data-parallel trains one run in one go: one --seed, no --processes, --every, --resume.")
-            how = {"seed": seeds[0], "batched": batched, "progress": progress, "command": command}
-            folders = distributed.train_in_folder(where, algorithm, env, total_steps=total_steps, **how)
-        elif processes == 1:
-            folders = storage.train_in_folder(
-                where, algorithm, env, total_steps=total_steps, seeds=seeds, resume=resume, batched=batched, **what
-            )
-        else:
-            name = storage.label(algorithm, env)
-            given = {name: {field.name: getattr(algorithm, field.name) for field in self.fields}}
-            jobs = grid([self.name], [env], seeds, total_steps, given, -(-len(seeds) // processes), batched)
-            report = sweep(jobs, where, processes=processes, **what)
-            folders = checked(report).folders
+        with answer_apart():
+            if data_parallel:
+                if len(seeds) > 1 or processes > 1 or resume or was_typed("every"):
+                    raise click.UsageError(
+                        "--data-parallel trains one run in one go: one --seed, no --processes, --every, --resume."
+                    )
+                how = {"seed": seeds[0], "batched": batched, "progress": progress, "command": command}
+                folders = distributed.train_in_folder(where, algorithm, env, total_steps=total_steps, **how)
+            elif processes == 1:
+                folders = storage.train_in_folder(
+                    where, algorithm, env, total_steps=total_steps, seeds=seeds, resume=resume, batched=batched, **what
+                )
+            else:
+                name = storage.label(algorithm, env)
+                given = {name: {field.name: getattr(algorithm, field.name) for field in self.fields}}
+                jobs = grid([self.name], [env], seeds, total_steps, given, -(-len(seeds) // processes), batched)
+                report = sweep(jobs, where, processes=processes, **what)
+                folders = checked(report).folders
         if folders:
-            show([outcome(path) for path in folders], as_json)
+            show_trained(folders, as_json)
 
     def settings(self, now, fields):
         """The base settings with what was typed put in."""
@@ -251,7 +315,7 @@ def usage(function, *arguments):
 
 def experiment_name(name):
     if storage.safe_name(name) != name or name in (".", "..") or not name:
-        raise click.UsageError(f"--exp-name {name!r}: letters, digits and . _ = , + - only; it becomes the name of a folder.")
+        raise click.UsageError(f"--exp-name {name!r}: at most 90 letters, digits, . _ = , + -; it becomes the name of a folder.")
     return name
 
 
@@ -317,16 +381,21 @@ def finished(paths):
 
 @commands.command("evaluate")
 @runs_argument
-@click.option("--episodes", type=click.IntRange(1), default=100, show_default=True, help="Fresh ones, all played to their ends.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the episodes and the actions.")
+@click.option("--episodes", type=Number(1, 1_000_000, whole=True), default=100, show_default=True,
+              help="Fresh ones, all played to their ends.")
+@click.option("--seed", type=Number(0, whole=True), default=0, show_default=True, help="Of the episodes and the actions.")
 @click.option("--deterministic", is_flag=True, help="Act with the most probable action instead of sampling.")
+@click.option("--max-steps", type=Number(1, whole=True), default=100_000, show_default=True,
+              help="Refuse to play an episode for longer.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, with every return.")
-def evaluate_command(runs, episodes, seed, deterministic, as_json):
+def evaluate_command(runs, episodes, seed, deterministic, max_steps, as_json):
     """Play fresh episodes with trained policies. RUN: run folders, or folders of them."""
     rows = []
     for run in expanded(runs):
         result = storage.load_run(run)
-        returns = evaluate(result.policy(0), result.env, episodes=episodes, seed=seed, deterministic=deterministic)
+        how = {"episodes": episodes, "seed": seed, "deterministic": deterministic, "max_steps": max_steps}
+        with answer_apart():
+            returns = evaluate(result.policy(0), result.env, **how)
         numbers = {"mean": returns.mean(), "sd": returns.std(), "lowest": returns.min(), "highest": returns.max()}
         rows.append({"run": str(run), "episodes": episodes, **{name: float(value) for name, value in numbers.items()}})
         if as_json:
@@ -338,38 +407,41 @@ def evaluate_command(runs, episodes, seed, deterministic, as_json):
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--video", type=click.Path(path_type=Path), help="Write a film: x.gif, or x.mp4 with imageio-ffmpeg.")
 @click.option("--window", is_flag=True, help="Open a window.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the episode and the actions.")
+@click.option("--seed", type=Number(0, whole=True), default=0, show_default=True, help="Of the episode and the actions.")
 @click.option("--deterministic", is_flag=True, help="Act with the most probable action instead of sampling.")
-@click.option("--max-steps", type=click.IntRange(1), default=2000, show_default=True, help="Stop there.")
+@click.option("--max-steps", type=Number(1, whole=True), default=2000, show_default=True, help="Stop there.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def watch_command(run, video, window, seed, deterministic, max_steps, as_json):
     """Watch one episode of a trained policy."""
     if window == (video is not None):
         raise click.UsageError("say where: --video film.gif, or --window.")
     result = storage.load_run(run)
-    total, length, ending = film(
-        result.policy(0), result.env, video, seed=seed, deterministic=deterministic, max_steps=max_steps
-    )
+    with answer_apart():
+        total, length, ending = film(
+            result.policy(0), result.env, video, seed=seed, deterministic=deterministic, max_steps=max_steps
+        )
     row = {"run": str(run), "return": total, "steps": length, "ending": ending}
     show([row | ({"video": str(video)} if video else {})], as_json)
 
 
 @commands.command("compare")
 @runs_argument
-@click.option("--threshold", type=float, help="A return to be reached.  [default: the environment's own, if it has one]")
+@click.option("--threshold", type=Number(), help="A return to be reached.  [default: the environment's own, if it has one]")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def compare_command(runs, threshold, as_json):
-    """Compare settings over their seeds. RUN: run folders, or folders of them.
+    """Compare settings over their seeds, those of each experiment apart. RUN: run folders, or folders of them.
 
     return: mean return at the end of training, interquartile mean over the seeds with a 95 % bootstrap interval.
     steps: environment steps until the threshold is first reached, median over all runs; none if half of them or more never do.
     seconds: of training, for all seeds that were trained together.
     """
-    groups = {}
-    for run in finished(runs):
+    groups, runs = {}, finished(runs)
+    several = len({run.parent.resolve() for run in runs}) > 1
+    for run in runs:
         row = outcome(run, threshold)
-        groups.setdefault((row["env"], row["algorithm"], row["setting"]), []).append(row)
-    show([compared(*key, rows) for key, rows in sorted(groups.items())], as_json)
+        experiment = str(run.parent) if several else ""  # the same seed of two experiments is not two seeds
+        groups.setdefault((row["env"], row["algorithm"], row["setting"], experiment), []).append(row)
+    show([compared(*key[:3], rows) | {"experiment": key[3] or None} for key, rows in sorted(groups.items())], as_json)
 
 
 def compared(env, algorithm, setting, rows):
@@ -443,11 +515,11 @@ def export_command(runs, folder, as_json):
 @click.option("--algorithms", metavar="NAMES", help="Such as VPG,PPO.")
 @click.option("--envs", metavar="IDS", help="Such as CartPole-v1,Pendulum-v1.")
 @click.option("--seeds", metavar="SEEDS", help="Such as 0-9.  [default: 0-4]")
-@click.option("--total-steps", type=click.IntRange(1), help="Environment steps of each run.")
+@click.option("--total-steps", type=Number(1, whole=True), help="Environment steps of each run.")
 @click.option("--set", "sets", multiple=True, metavar="FIELD=VALUES", help="Such as gamma=0.9,0.99; several are crossed.")
-@click.option("--seeds-per-job", type=click.IntRange(1), help="So many seeds are trained together.  [default: all]")
-@click.option("--processes", "--cpu", type=click.IntRange(1), help="How many.  [default: one per core]")
-@click.option("--every", type=click.FloatRange(0), default=30.0, show_default=True, help="Seconds between checkpoints.")
+@click.option("--seeds-per-job", type=Number(1, whole=True), help="So many seeds are trained together.  [default: all]")
+@click.option("--processes", "--cpu", type=Number(1, whole=True), help="How many.  [default: one per core]")
+@click.option("--every", type=Number(0), default=30.0, show_default=True, help="Seconds between checkpoints.")
 @click.option("--exp-name", help="Name of the experiment, a folder in --folder.  [default: that in the file, or sweep]")
 @click.option("--folder", default="runs", show_default=True, type=click.Path(path_type=Path), help="Folder of all experiments.")
 @click.option("--progress/--no-progress", default=True, help="Show a progress bar on stderr.")
@@ -467,8 +539,9 @@ def sweep_command(ctx, file, sets, processes, every, exp_name, folder, progress,
     jobs, name = usage(read_plan, plan)
     where = folder / experiment_name(exp_name or name)
     command = ["rlcourse", *ctx.find_root().obj]
-    report = sweep(jobs, where, processes=processes, every=every, progress=progress, command=command)
-    show([outcome(path) for path in report.folders], as_json)
+    with answer_apart():
+        report = sweep(jobs, where, processes=processes, every=every, progress=progress, command=command)
+    show_trained(report.folders, as_json)
     checked(report)
 
 
@@ -511,6 +584,14 @@ def plain(word):
         return word
 
 
+def show_trained(folders, as_json):
+    """What came of some runs; a failure where none of them is left."""
+    rows = [outcome(path) for path in folders]
+    show(rows, as_json)
+    if rows and all(row["failed"] for row in rows):
+        raise RuntimeError("no run is left: in each a number became infinite or NaN (failed says where). Try smaller steps.")
+
+
 def checked(report):
     """A report without failures; else they are shown, and the command fails."""
     for job, why in report.failed.items():
@@ -528,7 +609,9 @@ def show(rows, as_json):
     if as_json:
         click.echo(json.dumps(strict(rows), indent=1, ensure_ascii=False))
         return
-    names = [name for name in rows[0] if any(row[name] is not None for row in rows)] if rows else []
+    if not rows:
+        return
+    names = [name for name in rows[0] if any(row[name] is not None for row in rows)]
     names = [name for name in names if name not in ("finished",)]
     table = [names, *[[cell(row[name]) for name in names] for row in rows]]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]

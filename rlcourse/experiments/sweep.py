@@ -15,6 +15,7 @@ import itertools
 import multiprocessing
 import os
 import signal
+import sys
 import traceback
 from collections import Counter, deque
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from rlcourse.agents.recommended import RECOMMENDED
 from rlcourse.agents.training import ALGORITHMS
 from rlcourse.experiments.storage import Plan, Stopped, finished, train_in_folder, write_bytes
 
+MOST_SEEDS = 100_000
 TRIES = 2  # a job that failed is tried once more
 
 
@@ -145,6 +147,8 @@ def parse_seeds(seeds) -> list[int]:
         first, dash, last = piece.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
             raise ValueError(f"seeds = {seeds!r}; expected something like 3, or 0-9, or 0-4,7.")
+        if int(last or first) - int(first) >= MOST_SEEDS:
+            raise ValueError(f"seeds = {seeds!r}; expected at most {MOST_SEEDS:,} seeds at a time.")
         found += range(int(first), int(last or first) + 1)
     if len(set(found)) < len(found):
         raise ValueError(f"seeds = {seeds!r}; each seed once: equal seeds give equal runs, not more evidence.")
@@ -276,8 +280,9 @@ class _Pool:
 
 
 def _wait_quietly():
-    """Between jobs a process does not answer to Ctrl-C; its parent tells it when to end."""
+    """Between jobs a process does not answer to Ctrl-C; its parent tells it when to end. What it prints is no result."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.stdout = sys.stderr
 
 
 class _Given:

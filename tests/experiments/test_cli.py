@@ -117,6 +117,12 @@ def test_flags_set_the_fields(run):
     assert expected.items() <= settings.items() and settings["gamma"] == 0.98 and settings["hidden_sizes"] == [8]
 
 
+def test_whole_numbers_may_be_written_short(run):
+    for text in ("1e3", "1_000"):
+        out = run(f"train VPG --env CartPole-v1 {SMALL} --total-steps {text} --json --exp-name e{text}")[1]
+        assert json.loads(out)[0]["env_steps"] == 1024
+
+
 def test_names_of_spinning_up(run):
     aliases = "--hid 8 --l 3 --gamma 0.9 --seed 2 --steps 64 --epochs 2 --exp_name up"
     code, out, _ = run(f"train VPG --env CartPole-v1 --num-envs 4 {aliases} --json --no-progress")
@@ -151,6 +157,16 @@ def test_cpu_spreads_the_seeds_over_processes(run):
         ("train PPO --env CartPole-v1 --seeds 5-1", "seeds = '5-1'; expected something like"),
         ("train PPO --env CartPole-v1 --seeds 1,1", "each seed once"),
         ("train PPO --env CartPole-v1 --exp-name a/b", "becomes the name of a folder"),
+        (f"train PPO --env CartPole-v1 --exp-name {'a' * 91}", "at most 90 letters"),
+        ("train PPO --env CartPole-v1 --total-steps 0", "'0': expected an integer ≥ 1"),
+        ("train PPO --env CartPole-v1 --total-steps 1.5", "'1.5': expected an integer ≥ 1"),
+        ("train PPO --env CartPole-v1 --total-steps nan", "'nan': expected an integer ≥ 1"),
+        ("train PPO --env CartPole-v1 --epochs inf", "'inf': expected an integer ≥ 1"),
+        ("train PPO --env CartPole-v1 --every nan", "'nan': expected a number ≥ 0"),
+        ("train PPO --env CartPole-v1 --every -1", "'-1': expected a number ≥ 0"),
+        ("train PPO --env CartPole-v1 --seeds 0-1000000000", "at most 100,000 seeds"),
+        ("evaluate x --episodes 1e9", "'1e9': expected an integer from 1 to 1,000,000"),
+        ("compare x --threshold nan", "'nan': expected a number."),
         ("train PPO --env CartPole-v1 --steps 100 --num-envs 3", "cannot be shared by 3 environments"),
         ("train PPO --env CartPole-v1 --l 3", "give --hid, too"),
         ("train PPO --env CartPole-v1 --hid 8 --hidden-sizes 8", "say the same"),
@@ -176,13 +192,16 @@ def test_wrong_usage(line, message, run):
         ("train PPO --env CartPole-v7 --no-progress", "Did you mean CartPole-v1"),
         ("train PPO --env no_module:X-v0 --no-progress", "Unknown environment id 'no_module:X-v0'"),
         ("train PPO --env Blackjack-v1 --no-progress", "not supported"),
+        ("train PPO --env CartPole-v1 --num-envs 1e30", "num_envs = 1000000000000000019884624838656, num_steps = 128"),
+        ("train PPO --env CartPole-v1 --num-steps 1_000_000_000", "num_steps = 1000000000, obs_size = 4, 1 runs: a batch"),
+        ("train PPO --env CartPole-v1 --hidden-sizes 100000,100000", "hidden_sizes = (100000, 100000), 1 runs: a network"),
         ("evaluate nowhere", "no folder 'nowhere'"),
         ("compare .", "no runs in '.'"),
         ("watch . --video a.gif", "no run folder"),
     ],
 )
 def test_what_fails(line, message, run):
-    code, out, err = run(line)
+    code, out, err = run(f"{line} --no-progress" if line.startswith("train") and "--no-progress" not in line else line)
     assert code == 1 and out == "" and message in err and err.startswith("rlcourse: error:") and "Traceback" not in err
 
 
@@ -226,6 +245,83 @@ def test_unfinished_runs_are_left_out(run):
     assert code == 0 and json.loads(out)[0]["runs"] == 1 and json.loads(out)[0]["low"] is None and "left out" in err
     code, _, err = run(f"evaluate {second}")
     assert code == 1 and "not finished. Go on with the command in its config.json and --resume" in err
+
+
+MY_TASK = """
+import gymnasium
+from gymnasium.spaces import Box, Discrete
+
+class Task(gymnasium.Env):
+    observation_space, action_space = Box(-1, 1, (1,)), Discrete(2)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        print("a step of its own")
+        return self.observation_space.sample(), 1.0, SAYS, False, {}
+
+gymnasium.register("MyTask-v0", Task)
+"""
+
+
+CONSOLE_SCRIPT = "import sys; from rlcourse.experiments.cli import main; sys.exit(main())"
+
+
+@pytest.mark.parametrize("program", [["-m", "rlcourse"], ["-c", CONSOLE_SCRIPT]])
+def test_a_module_of_ones_own_is_found_and_does_not_print_into_the_answer(program, tmp_path):
+    """As from a shell, by either name of the program (the second is what a console script is)."""
+    (tmp_path / "my_module.py").write_text(MY_TASK.replace("SAYS", "True"), encoding="utf-8")
+    environment = dict(os.environ, PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1", PYTHONSAFEPATH="" if "-m" in program else "1")
+    line = f"train VPG --env my_module:MyTask-v0 {SMALL} --json --seeds 0-1 --processes {1 + ('-m' in program)}"
+    command = [sys.executable, *program, *line.split()]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, timeout=300)
+    assert done.returncode == 0 and len(json.loads(done.stdout)) == 2 and b"a step of its own" in done.stderr, done.stderr
+
+
+def test_an_episode_without_end_is_given_up(run, tmp_path, monkeypatch):
+    (tmp_path / "endless.py").write_text(MY_TASK.replace("SAYS", "False").replace("MyTask", "Endless"), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert run(f"train VPG --env endless:Endless-v0 {SMALL}")[0] == 0
+    code, out, err = run("evaluate runs --episodes 2 --max-steps 30")
+    assert code == 1 and out == "" and "2 of 2 episodes on endless:Endless-v0 still going on after max_steps = 30" in err
+
+
+def test_a_training_without_survivors_has_failed(run):
+    code, out, err = run(f"train PPO --env CartPole-v1 {SMALL} --num-minibatches 2 --learning-rate 1e38 --json")
+    assert code == 1 and "not finite" in json.loads(out)[0]["failed"] and "no run is left" in err
+
+
+def test_the_same_seed_of_two_experiments_is_not_two_seeds(run):
+    for name in ("a", "b"):
+        run(f"train VPG --env CartPole-v1 {SMALL} --seeds 0-1 --exp-name {name}")
+    rows = json.loads(run("compare runs --json")[1])
+    assert [(row["experiment"], row["runs"]) for row in rows] == [(str(Path("runs/a")), 2), (str(Path("runs/b")), 2)]
+    assert "experiment" in run("compare runs")[1] and "experiment" not in run("compare runs/a")[1]
+
+
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_a_closed_stream_is_no_error(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("warnings.showwarning", None)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, name, None)  # what Python makes of `>&-`
+        assert cli.main(["train", "VPG", "--env", "CartPole-v1", *SMALL.replace("--no-progress", "").split()]) == 0
+        getattr(sys, name).close()
+
+
+def test_letters_that_an_encoding_lacks_are_escaped(tmp_path):
+    environment = dict(os.environ, PYTHONPATH=str(ROOT), PYTHONIOENCODING="cp1252", PYTHONUTF8="0")
+    command = [sys.executable, "-m", "rlcourse", "train", "PPO", "--env", "CartPole-v1", "--help"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, timeout=300)
+    assert done.returncode == 0 and b"integer \\u2265 1" in done.stdout and done.stderr == b""
+
+
+def test_an_error_that_nobody_foresaw_is_one_line(run, monkeypatch):
+    monkeypatch.setattr(cli, "expanded", lambda paths: {}["boom"])
+    code, out, err = run("evaluate x")
+    assert code == 1 and out == "" and re.fullmatch(r"rlcourse: error: KeyError: 'boom' \(test_cli.py, line \d+\). No.*\n", err)
 
 
 def test_json_has_no_nan(run):
