@@ -326,7 +326,7 @@ def iterate(algorithm, env, *, total_steps: int, seeds, dtype=torch.float32, bat
         resume: what `TrainingState.snapshot()` gave in a training with the same arguments. Go on from there, bit for bit on the
             same machine with the same versions. The restored state is yielded first, before any update.
     """
-    seeds = _checked_seeds(seeds)
+    seeds = checked_seeds(seeds)
     if not isinstance(algorithm, Algorithm):
         raise TypeError(f"algorithm = {algorithm!r}; expected settings such as VPG(learning_rate=0.01).")
     if isinstance(total_steps, bool) or not isinstance(total_steps, int | np.integer) or total_steps < 1:
@@ -483,7 +483,7 @@ def _runs(algorithm, seeds):
     return [Run(setting, seed) for setting in algorithm.settings() for seed in seeds]
 
 
-def _checked_seeds(seeds):
+def checked_seeds(seeds):
     if isinstance(seeds, int | np.integer):
         raise TypeError(f"seeds = {seeds!r}; expected a list of ints, one per run: seeds=[{seeds}] or seeds=range({seeds}).")
     if not isinstance(seeds, Iterable):

@@ -532,7 +532,9 @@ def sweep_command(ctx, file, sets, processes, every, exp_name, folder, progress,
     """
     plan = usage(read_file, file) if file else {}
     plan |= {name: value for name, value in flags.items() if value is not None}
-    plan |= {name: plan[name].split(",") for name in ("algorithms", "envs") if isinstance(plan.get(name), str)}
+    for name in ("algorithms", "envs"):
+        if isinstance(plan.get(name), str):
+            plan[name] = [word.strip() for word in plan[name].split(",")]
     if sets:
         plan.pop("settings", None)
         plan["grid"] = usage(read_sets, sets)
@@ -548,13 +550,16 @@ def sweep_command(ctx, file, sets, processes, every, exp_name, folder, progress,
 def read_file(path):
     if not path.is_file():
         raise ValueError(f"there is no file {str(path)!r}.")
-    text = path.read_text(encoding="utf-8")
     if path.suffix not in (".toml", ".json"):
         raise ValueError(f"{str(path)!r}: a sweep file ends in .toml or .json.")
     try:
-        return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except ValueError as error:
+        text = path.read_text(encoding="utf-8-sig")  # some editors put a mark in front
+        plan = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from error
+    if not isinstance(plan, dict):
+        raise ValueError(f"{path}: a sweep is a table of keys and values, not {plan!r}.")
+    return plan
 
 
 def read_sets(sets):
@@ -564,7 +569,10 @@ def read_sets(sets):
         name, equals, values = text.partition("=")
         if not equals or not values:
             raise ValueError(f"--set {text}: expected a field and its values, such as gamma=0.9,0.99.")
-        crossed[name.replace("-", "_")] = [plain(value.strip()) for value in values.split(",")]
+        name, found = name.strip().replace("-", "_"), [plain(value.strip()) for value in values.split(",")]
+        if name in crossed:
+            raise ValueError(f"--set {name} is there twice; give all its values at once, such as --set gamma=0.9,0.99.")
+        crossed[name] = [[value] if name == "hidden_sizes" and isinstance(value, int) else value for value in found]
     return crossed
 
 

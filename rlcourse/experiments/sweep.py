@@ -26,7 +26,7 @@ from tqdm.auto import tqdm
 
 from rlcourse.agents.algorithm import Algorithm
 from rlcourse.agents.recommended import RECOMMENDED
-from rlcourse.agents.training import ALGORITHMS
+from rlcourse.agents.training import ALGORITHMS, checked_seeds
 from rlcourse.experiments.storage import Plan, Stopped, finished, train_in_folder, write_bytes
 
 MOST_SEEDS = 100_000
@@ -70,10 +70,10 @@ def grid(algorithms, envs, seeds, total_steps, settings=None, seeds_per_job=None
     Raises:
         ValueError: an unknown algorithm, field or value.
     """
-    seeds = list(seeds)
+    seeds = checked_seeds(seeds)
     size = len(seeds) if seeds_per_job is None else seeds_per_job
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise ValueError(f"seeds_per_job = {seeds_per_job!r}, {len(seeds)} seeds; expected an integer ≥ 1 and at least one seed.")
+        raise ValueError(f"seeds_per_job = {seeds_per_job!r}; expected an integer ≥ 1.")
     blocks = [tuple(seeds[i : i + size]) for i in range(0, len(seeds), size)]
     jobs = []
     for algorithm, env, (name, fields) in itertools.product(algorithms, envs, (settings or {None: {}}).items()):
@@ -99,6 +99,7 @@ def changed(algorithm: Algorithm, fields: dict) -> Algorithm:
     for name in fields:
         if name not in names:
             raise ValueError(f"{type(algorithm).__name__} has no setting {name!r}; it has {', '.join(names)}.")
+    fields = {name: None if value == "none" else value for name, value in fields.items()}  # TOML has no word for it
     return dataclasses.replace(algorithm, **fields)
 
 
@@ -115,17 +116,39 @@ def _word(value):
     return "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
+def _words(value):
+    return isinstance(value, list) and bool(value) and all(isinstance(word, str) for word in value)
+
+
+def _table_of(kind):
+    return lambda value: isinstance(value, dict) and all(isinstance(item, kind) and item != [] for item in value.values())
+
+
+KINDS = {
+    "exp_name": (lambda value: isinstance(value, str), "a name"),
+    "algorithms": (_words, 'a list of names such as ["VPG", "PPO"]'),
+    "envs": (_words, 'a list of ids such as ["CartPole-v1"]'),
+    "settings": (_table_of(dict), "a table of named settings, each a table such as {gamma = 0.9}"),
+    "grid": (_table_of(list), "a table of lists of values, none of them empty, such as {gamma = [0.9, 0.99]}"),
+    "batched": (lambda value: isinstance(value, bool), "true or false"),
+}
+
+
 def read_plan(plan: dict) -> tuple[list[Job], str]:
     """The jobs and the experiment's name from the content of a sweep file (TOML or JSON); see docs/command_line.md.
 
     Raises:
-        ValueError: a key that is not known or is missing.
+        ValueError: a key that is not known, is missing, or holds something of another kind.
     """
     allowed = {"exp_name", "algorithms", "envs", "seeds", "total_steps", "seeds_per_job", "settings", "grid", "batched"}
     unknown, missing = sorted(set(plan) - allowed), sorted({"algorithms", "envs", "total_steps"} - set(plan))
     if unknown or missing:
         words = [f"unknown: {', '.join(unknown)}"] * bool(unknown) + [f"missing: {', '.join(missing)}"] * bool(missing)
         raise ValueError(f"a sweep has the keys {', '.join(sorted(allowed))}; {'; '.join(words)}.")
+    for key, value in plan.items():
+        fits, words = KINDS.get(key, (lambda value: True, ""))
+        if not fits(value):
+            raise ValueError(f"{key} = {value!r}; a sweep expects {words}.")
     plan = dict(plan)
     name, crossed = plan.pop("exp_name", "sweep"), plan.pop("grid", None)
     if crossed is not None and "settings" in plan:
@@ -137,11 +160,11 @@ def read_plan(plan: dict) -> tuple[list[Job], str]:
 
 
 def parse_seeds(seeds) -> list[int]:
-    """ "0-3,8" → [0, 1, 2, 3, 8]; an int or a list of ints as it is."""
+    """ "0-3,8" → [0, 1, 2, 3, 8]; an int becomes a list; anything else, such as a list of ints, stays what it is."""
     if isinstance(seeds, int) and not isinstance(seeds, bool):
         return [seeds]
     if not isinstance(seeds, str):
-        return list(seeds)
+        return seeds
     found = []
     for piece in seeds.split(","):
         first, dash, last = piece.strip().partition("-")

@@ -21,6 +21,7 @@ from PIL import Image
 from rlcourse.agents.training import ALGORITHMS, evaluate
 from rlcourse.experiments import cli, film
 from rlcourse.experiments.storage import find_runs, load_run, read_config
+from rlcourse.experiments.sweep import Report
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
@@ -178,6 +179,7 @@ def test_cpu_spreads_the_seeds_over_processes(run):
         ("sweep missing.toml", "there is no file 'missing.toml'"),
         ("sweep --algorithms VPG", "missing: envs, total_steps"),
         ("sweep --algorithms VPG --envs CartPole-v1 --total-steps 5 --set gamma", "such as gamma=0.9,0.99"),
+        ("sweep --algorithms VPG --envs CartPole-v1 --total-steps 5 --set gamma=0.9 --set gamma=1", "gamma is there twice"),
         ("sweep --algorithms VPG --envs CartPole-v1 --total-steps 5 --set lambda=1", "no setting 'lambda'"),
     ],
 )
@@ -206,6 +208,37 @@ def test_what_fails(line, message, run):
 
 
 # ---- with runs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name, content, message",
+    [
+        ("a.toml", b"", "missing: algorithms, envs, total_steps"),
+        ("a.toml", b"][", "a.toml: Invalid statement"),
+        ("a.toml", b"# \xfc", "a.toml: 'utf-8' codec"),
+        ("a.toml", b"x = " + b"[" * 5000 + b"]" * 5000, "a.toml: "),
+        ("a.json", b"[" * 100000, "a.json: "),
+        ("a.json", b"[]", "a.json: a sweep is a table of keys and values, not []"),
+        ("a.json", b"null", "not None"),
+        ("a.json", b"", "a.json: Expecting value"),
+        ("a.json", b'{"algorithms": "VPG", "envs": "CartPole-v1", "total_steps": NaN}', "total_steps = nan"),
+        ("a.yaml", b"", "ends in .toml or .json"),
+    ],
+)
+def test_a_sweep_file_that_is_none(name, content, message, run):
+    Path(name).write_bytes(content)
+    code, out, err = run(f"sweep {name}")
+    assert code == 2 and out == "" and message in err and "Traceback" not in err and not Path("runs").exists()
+
+
+def test_a_sweep_file_with_a_byte_order_mark(run, monkeypatch):
+    seen = []
+    monkeypatch.setattr(cli, "sweep", lambda jobs, *_, **__: seen.extend(jobs) or Report())
+    plan = {"algorithms": "VPG", "envs": "CartPole-v1, Acrobot-v1", "total_steps": 5}
+    Path("a.json").write_text(json.dumps(plan), encoding="utf-8-sig")
+    assert run("sweep a.json --set hidden_sizes=8,8x8")[:2] == (0, "")
+    assert {job.env for job in seen} == {"CartPole-v1", "Acrobot-v1"}
+    assert {job.algorithm.hidden_sizes for job in seen} == {(8,), (8, 8)}
 
 
 def test_evaluate_is_that_of_the_package_and_compare_counts(run):

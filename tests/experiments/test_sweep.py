@@ -115,7 +115,11 @@ def test_wrong_seeds(seeds):
         ({"total_steps": {"Other-v0": 5}}, "total_steps"),
         ({"total_steps": 1.5}, "total_steps"),
         ({"seeds_per_job": 0}, "seeds_per_job"),
-        ({"seeds": []}, "at least one seed"),
+        ({"seeds": []}, "at least one integer"),
+        ({"seeds": [-1]}, "expected at least one integer ≥ 0"),
+        ({"seeds": [1, 1]}, "each seed once"),
+        ({"seeds": ["a"]}, "seeds = "),
+        ({"seeds": {"a": 1}}, "seeds = "),
     ],
 )
 def test_wrong_grids(change, message):
@@ -132,6 +136,42 @@ def test_a_plan_is_read():
         read_plan({"algorithms": ["VPG"], "envs": [], "steps": 5})
     with pytest.raises(ValueError, match="exclude each other"):
         read_plan(plan | {"settings": {}})
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"exp_name": 3}, "exp_name = 3; a sweep expects a name"),
+        ({"algorithms": 3}, "algorithms = 3; a sweep expects a list of names"),
+        ({"algorithms": []}, r"algorithms = \[\]"),
+        ({"algorithms": [["VPG"]]}, "algorithms = "),
+        ({"algorithms": None}, "algorithms = None"),
+        ({"envs": [1]}, r"envs = \[1\]; a sweep expects a list of ids"),
+        ({"envs": [{"a": 1}]}, "envs = "),
+        ({"settings": "x"}, "settings = 'x'; a sweep expects a table of named settings"),
+        ({"settings": {"a": 3}}, "settings = "),
+        ({"grid": [1]}, r"grid = \[1\]"),
+        ({"grid": {"gamma": 0.9}}, "grid = .*a table of lists"),
+        ({"grid": {"std": "free"}}, "grid = "),
+        ({"grid": {"gamma": []}}, "grid = .*none of them empty"),
+        ({"batched": "yes"}, "batched = 'yes'; a sweep expects true or false"),
+        ({"settings": {"a": {"gamma": {"b": {"c": 1}}}}}, "expected a number in"),
+    ],
+)
+def test_wrong_kinds_in_a_plan(change, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        read_plan({"algorithms": ["VPG"], "envs": ["CartPole-v1"], "total_steps": 5} | change)
+
+
+@pytest.mark.parametrize("seeds", [1.5, None, True, {"a": 1}, ["a"], [[1]], [-1], []])
+def test_wrong_seeds_in_a_plan(seeds):
+    with pytest.raises((ValueError, TypeError), match="seeds = "):
+        read_plan({"algorithms": ["VPG"], "envs": ["CartPole-v1"], "total_steps": 5, "seeds": seeds})
+
+
+def test_none_in_a_file_switches_a_limit_off():
+    plan = {"algorithms": ["PPO"], "envs": ["CartPole-v1"], "total_steps": 5, "grid": {"max_grad_norm": ["none", 1.0]}}
+    assert [job.algorithm.max_grad_norm for job in read_plan(plan)[0]] == [None, 1.0]
 
 
 # ---- doing it --------------------------------------------------------------------------------------------------------------
