@@ -50,6 +50,10 @@ class Curves:
 
     def __init__(self, ax, groups, *, labels=None, threshold=None, ylabel=RETURN_LABEL, title=None, legend="best"):
         labels = list(groups) if labels is None else labels
+        if not isinstance(labels, list | tuple) or not all(isinstance(label, str) for label in labels):
+            raise TypeError(f"labels = {labels!r}; expected a list of names, one per setting.")
+        if threshold is not None and not isinstance(threshold, int | float | np.number):
+            raise TypeError(f"threshold = {threshold!r}; expected a number, such as 475, or None.")
         if len(labels) != len(groups):
             raise ValueError(f"labels has {len(labels)} names for {len(groups)} settings: give one per setting")
         self.ax, self.rows, self.seeds, self.medians = ax, list(groups.values()), {}, []

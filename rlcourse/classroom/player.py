@@ -19,6 +19,7 @@ from PIL import Image
 
 from rlcourse.agents.policies import Policy
 from rlcourse.classroom.figures import WIDTH, Picture, check_alt, new_figure, paint, png
+from rlcourse.equations.arguments import check_whole
 from rlcourse.experiments.film import play_episode
 
 FRAME_WIDTH = 400  # pixels
@@ -149,12 +150,16 @@ def watch(policy, env, *, seed=0, deterministic=False, max_steps=2000):
         Player, with total_reward, length and ending of the episode.
 
     Raises:
-        TypeError: policy is no policy. ValueError: the environment draws no pictures, or has other observations than the policy.
+        TypeError: policy is no policy, env no environment. ValueError: seed < 0; the environment draws no pictures, or has
+            other observations than the policy.
     """
     if not isinstance(policy, Policy):
         raise TypeError(f"policy = {policy!r}; expected the policy of one run, such as result.policy(0).")
     if isinstance(max_steps, bool) or not isinstance(max_steps, int) or max_steps < 1:
         raise ValueError(f"max_steps = {max_steps!r}; expected an integer ≥ 1.")
+    if not isinstance(env, str) and not callable(env):
+        raise TypeError(f"env = {env!r}; expected a Gymnasium id or a function that makes an environment.")
+    check_whole("seed", seed, 0)
     for name, value in (("SDL_VIDEODRIVER", "dummy"), ("PYGAME_HIDE_SUPPORT_PROMPT", "1")):
         os.environ.setdefault(name, value)  # no window, no greeting
     one = gymnasium.make(env, render_mode="rgb_array") if isinstance(env, str) else env()

@@ -24,6 +24,7 @@ from rlcourse.classroom.explorer import NAME_PARTS, RED
 from rlcourse.classroom.figures import PALETTE, WIDTH, Picture, check_alt, image_tag, new_figure, png
 from rlcourse.classroom.live import REDRAWS, finding, notebook, progress
 from rlcourse.classroom.painter import Painter, fast_png
+from rlcourse.equations.arguments import check_whole
 from rlcourse.worlds.make_env import make_env
 
 TURNS = 20  # of the loop, for everything else, between two updates: a cell then waits about one update, with 1 about three
@@ -477,6 +478,12 @@ def panel(algorithm, env, *, total_steps, seeds, change=None, choose=None, thres
     iterate(algorithm, env, **options).close()  # refuses what is out of range, here and now
     with contextlib.closing(make_env(env, 1, batched=batched)) as world:
         title = title or f"{type(algorithm).__name__} on {world.name}"
+    for name, given in (("change", change), ("choose", choose)):
+        if given is not None and not isinstance(given, dict):
+            raise TypeError(f"{name} = {given!r}; expected a dict such as {{'gae_lambda': slider(0, 1, 0.05, value=0.95)}}.")
+    if title is not None and not isinstance(title, str):
+        raise TypeError(f"title = {title!r}; expected a text.")
+    check_whole("width", width, 200)
     for name, control in {**(change or {}), **(choose or {})}.items():
         _check(algorithm, name, control)
     fixed = sorted(set(change or {}) & {"num_envs", "normalize_reward", *algorithm.network()})

@@ -55,10 +55,12 @@ class LQR:
 
     def __post_init__(self):
         if self.noise_cov is None:
-            object.__setattr__(self, "noise_cov", torch.zeros_like(torch.as_tensor(self.A, dtype=torch.float64)))
+            object.__setattr__(self, "noise_cov", np.zeros(np.shape(self.A)))
         for name in NAMES:
-            # a copy: what is checked here cannot be changed from outside
-            object.__setattr__(self, name, torch.as_tensor(getattr(self, name), dtype=torch.float64).clone())
+            try:  # a copy: what is checked here cannot be changed from outside
+                object.__setattr__(self, name, torch.as_tensor(getattr(self, name), dtype=torch.float64).clone())
+            except (TypeError, ValueError, RuntimeError):
+                raise TypeError(f"{name} = {getattr(self, name)!r}; expected a matrix of numbers, such as [[1.0]].") from None
         if self.A.ndim != 2 or self.B.ndim != 2 or 0 in self.B.shape:
             raise ValueError(
                 f"A must have shape (S, S) and B (S, D), got {tuple(self.A.shape)} and {tuple(self.B.shape)}; "

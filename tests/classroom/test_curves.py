@@ -52,6 +52,9 @@ def test_learning_curve_with_own_labels():
     assert [text.get_text() for text in fig.axes[0].get_legend().get_texts()][0] == "one step, median of 3 seeds"
     with pytest.raises(ValueError, match="3 names for 2 settings"):
         learning_curve(Result(), labels=["a", "b", "c"])
+    for labels in (3, "ab", [1, 2]):
+        with pytest.raises(TypeError, match="labels = .*expected a list of names"):
+            learning_curve(Result(), labels=labels)
 
 
 def test_one_seed_has_no_median():

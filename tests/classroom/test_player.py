@@ -94,5 +94,9 @@ def test_what_it_cannot_show_is_refused(policies):
         watch(policies["CartPole-v1"], "Pendulum-v1")
     with pytest.raises(TypeError, match=r"result.policy\(0\)"):
         watch("policy", "CartPole-v1")
+    with pytest.raises(TypeError, match="env = 5; expected a Gymnasium id or a function"):
+        watch(policies["CartPole-v1"], 5)
+    with pytest.raises(ValueError, match="seed must be at least 0, but is -1"):
+        watch(policies["CartPole-v1"], "CartPole-v1", seed=-1)
     with pytest.raises(ValueError, match="max_steps = 0"):
         watch(policies["CartPole-v1"], "CartPole-v1", max_steps=0)

@@ -216,7 +216,7 @@ async def test_an_error_is_shown_and_stays():
     for _ in range(50):
         await asyncio.sleep(0)
     assert 'role="alert"' in p.line.value and "RuntimeError: the &lt;pole&gt; broke" in p.line.value
-    assert "after 256 steps per run" in p.line.value and isinstance(p.error, RuntimeError)
+    assert "after 256 steps per run" in p.line.value and isinstance(p.error.__cause__, RuntimeError)
     assert p.result.history["kl"].shape == (3, 2) and worlds.closed == worlds.made
     worlds.fail_at = None
     p.start()
@@ -309,6 +309,12 @@ def test_plain_python_has_step_only():
         ({"change": {"gae_lambda": slider(0, 1, value=0.5, label="λ")}}, ValueError, "starts at 0.5, but VPG has 0.9"),
         ({"change": {"gae_lambda": slider(0, 2, value=0.9, label="λ")}}, ValueError, "gae_lambda=2"),
         ({"change": {"gae_lambda": 0.9}}, TypeError, "expected slider"),
+        ({"change": 0.9}, TypeError, "change = 0.9; expected a dict"),
+        ({"choose": ["num_envs"]}, TypeError, "choose = .*; expected a dict"),
+        ({"threshold": "475"}, TypeError, "threshold = '475'; expected a number"),
+        ({"title": 4}, TypeError, "title = 4"),
+        ({"width": "wide"}, TypeError, "width"),
+        ({"width": -3}, ValueError, "width must be at least 200"),
         ({"choose": LAMBDA}, ValueError, "in change and in choose"),
         ({"algorithm": VPG(gae_lambda=[0.9, 1.0])}, ValueError, "one value per setting"),
     ],

@@ -398,6 +398,10 @@ def test_impossible_worlds_are_refused(change, message):
 def test_other_impossible_worlds():
     with pytest.raises(TypeError, match="gamma must be a number"):
         scalar(gamma="0.9")
+    for name in ("A", "noise_cov"):
+        with pytest.raises(TypeError, match=f"{name} = 'x'; expected a matrix of numbers"):
+            one = np.eye(1)
+            LQR(**{"A": one, "noise_cov": one, name: "x"}, B=one, Q=one, R=one, gamma=0.9, start_cov=one)
     with pytest.raises(ValueError, match=r"Q must be symmetric, .*\(Q \+ Q.T\) / 2"):
         LQR(np.eye(2), np.eye(2), [[1.0, 0.5], [0.0, 1.0]], np.eye(2), 0.9, np.eye(2))
     with pytest.raises(ValueError, match="no convergence .* B reaches too little"):
