@@ -10,6 +10,7 @@ import gymnasium
 import numpy as np
 
 from rlcourse.experiments.storage import write_bytes
+from rlcourse.worlds.make_env import told
 
 WIDTH = 480  # pixels, at most
 
@@ -21,16 +22,23 @@ def play_episode(policy, env, seed, deterministic, max_steps, see):
         (return, length, how it ended).
     """
     generator = np.random.default_rng(seed)
-    obs, _ = env.reset(seed=seed)
-    see(env.render())
+    obs, _ = _ask(env.reset, seed=seed)
+    see(_ask(env.render))
     total = 0.0
     for step in range(1, max_steps + 1):
-        obs, reward, terminated, truncated, _ = env.step(policy.act(obs, deterministic, generator))
-        see(env.render())
+        obs, reward, terminated, truncated, _ = _ask(env.step, policy.act(obs, deterministic, generator))
+        see(_ask(env.render))
         total += float(reward)
         if terminated or truncated:
             return total, step, "terminated: the task itself ended it" if terminated else "truncated: the time limit ended it"
     return total, max_steps, f"stopped after {max_steps} steps"
+
+
+def _ask(method, *arguments, **options):
+    try:
+        return method(*arguments, **options)
+    except Exception as error:
+        raise ValueError(f"{method.__name__}() of the environment raised {told(error)}. Mend it there.") from error
 
 
 def film(policy, env_id, path=None, *, seed=0, deterministic=False, max_steps=2000):
@@ -55,11 +63,18 @@ def film(policy, env_id, path=None, *, seed=0, deterministic=False, max_steps=20
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     pictures = []
     with contextlib.closing(_drawing(env_id, "human" if path is None else "rgb_array")) as env:
-        see = _check_window if path is None else (lambda picture: pictures.append(np.asarray(picture, np.uint8)))
+        see = _check_window if path is None else (lambda picture: pictures.append(_picture(picture)))
         played = play_episode(policy, env, seed, deterministic, max_steps, see)
         if path is not None:
             write_bytes(Path(path), write(pictures, env.metadata.get("render_fps", 30)))
     return played
+
+
+def _picture(drawn):
+    picture = np.asarray(drawn)
+    if picture.ndim != 3 or picture.shape[2] != 3 or picture.size == 0 or picture.dtype.kind not in "iuf":
+        raise ValueError(f"render() gave {drawn!r:.80}; expected an array (height, width, 3) of numbers from 0 to 255.")
+    return picture.astype(np.uint8)
 
 
 def _check_window(picture):
@@ -74,6 +89,8 @@ def _drawing(env_id, mode):
         env = gymnasium.make(env_id, render_mode=mode)
     except gymnasium.error.DependencyNotInstalled as error:
         raise RuntimeError(f"{env_id} cannot be drawn: {error}") from error
+    except Exception as error:
+        raise ValueError(f"{env_id} cannot be made: {told(error)}.") from error
     if mode not in env.metadata.get("render_modes", ()):
         env.close()
         raise ValueError(f"{env_id} draws no pictures ({mode}).")

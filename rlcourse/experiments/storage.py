@@ -88,6 +88,9 @@ def train_in_folder(
         raise ValueError(f"every = {every!r}; expected seconds between checkpoints, a number ≥ 0.")
     seeds = list(seeds)
     plan = Plan(Path(folder), algorithm, env, total_steps, seeds, name, dtype, batched, command)
+    twice = next((path for i, path in enumerate(plan.folders) if path in plan.folders[:i]), None)
+    if twice:
+        raise ValueError(f"two runs would write {twice}: give each setting and each seed once.")
     make_folder(plan.folder)
     if finished(plan):
         return plan.folders
@@ -202,13 +205,14 @@ class _Keeper:
 
 
 def finished(plan) -> bool:
-    """Whether there are all runs of a plan, to their ends.
+    """Whether there are all runs of a plan, to their ends, with all their files.
 
     Raises:
         FileExistsError: there are runs of the same names with other settings.
     """
     done = [config["finished"] and config["total_steps"] >= plan.total_steps for config in _configs(plan)]
-    return len(done) == len(plan.folders) and all(done)
+    kept = ((path / name).is_file() for path in plan.folders for name in (HISTORY, WEIGHTS))
+    return len(done) == len(plan.folders) and all(done) and all(kept)
 
 
 def _configs(plan):
@@ -335,6 +339,10 @@ def save_run(result: TrainingResult, run: int, path, config: dict) -> Path:
     return path
 
 
+CONTENT = {"algorithm": str, "settings": dict, "setting": str, "env": str, "seeds": list, "failed": dict, "network": dict,
+           "finished": bool, "total_steps": int, "trained_together": dict}  # fmt: skip
+
+
 def read_config(path) -> dict:
     """config.json of a run folder.
 
@@ -347,7 +355,9 @@ def read_config(path) -> dict:
     with _damage_named(file):
         config = json.loads(file.read_text(encoding="utf-8"))
         number = config["format"]
-        [config[name] for name in ("algorithm", "settings", "env", "seeds", "finished", "total_steps", "trained_together")]
+        for name, kind in CONTENT.items():
+            if not isinstance(config[name], kind) or config[name] == []:
+                raise TypeError(f"{name} = {config[name]!r}; expected {kind.__name__}")
     _check_format(file, number)
     return config
 
@@ -356,12 +366,14 @@ def read_history(path) -> dict[str, np.ndarray]:
     """history.csv of a run folder: name → (iterations,)."""
     file = Path(path) / HISTORY
     if not file.is_file():
-        raise FileNotFoundError(f"{str(path)!r} has no {HISTORY}: {_unfinished(path)}")
+        raise FileNotFoundError(f"{str(path)!r} has no {HISTORY}: it is lost, or {_unfinished(path)}")
     with _damage_named(file), open(file, encoding="utf-8", newline="") as text:
         names, *rows = csv.reader(text)
         columns = np.array(rows, dtype=float).reshape(-1, len(names)).T
         history = dict(zip(names[1:], columns[1:], strict=True))
         [history[name][-1] for name in ("env_steps", "mean_return", "seconds")]  # what others rely on
+        if not np.isfinite(history["env_steps"]).all():
+            raise ValueError("env_steps is not finite")
         return history
 
 
@@ -378,6 +390,8 @@ def load_run(path, algorithm=None) -> TrainingResult:
     config = read_config(path)
     if not config["finished"]:
         raise FileNotFoundError(f"{str(path)!r} has no weights yet: {_unfinished(path)}")
+    if not (path / WEIGHTS).is_file():
+        raise FileNotFoundError(f"{str(path)!r} has no {WEIGHTS}: it is lost, or {_unfinished(path)}")
     kind = algorithm_class(config["algorithm"], algorithm, path)
     history = read_history(path)
     arrays = read_arrays(path / WEIGHTS, "weights")
@@ -528,7 +542,7 @@ def make_folder(path):
 
 
 def write_json(path, data):
-    write_bytes(path, (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode("utf-8"))
+    write_bytes(path, (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
 
 
 def write_arrays(path: Path, kind: str, arrays: dict, **words) -> None:
@@ -605,6 +619,7 @@ def _damage_named(path):
     """Whatever goes wrong inside becomes a ValueError that names the file."""
     try:
         yield
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OSError, safetensors.SafetensorError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, OSError, RecursionError, safetensors.SafetensorError) as error:
         why = f"{type(error).__name__}: {error}"
-        raise ValueError(f"{str(path)!r} was not written by rlcourse, or is damaged ({why}).") from error
+        way_out = "If it was: delete it, and give the same training again, with resume (--resume)."
+        raise ValueError(f"{str(path)!r} was not written by rlcourse, or is damaged ({why}). {way_out}") from error

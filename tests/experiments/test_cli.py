@@ -381,6 +381,33 @@ def test_films(run):
         assert run(f"watch {folder} --video a.mp4 --max-steps 3")[0] == 0 and Path("a.mp4").read_bytes()[4:8] == b"ftyp"
 
 
+@pytest.mark.parametrize(
+    "render, message",
+    [
+        ("return None", "render() gave None; expected an array (height, width, 3)"),
+        ("return [1, 2, 3]", "render() gave [1, 2, 3]; expected an array"),
+        ("raise RuntimeError('no paint')", "render() of the environment raised RuntimeError: no paint (film"),
+    ],
+)
+def test_an_environment_that_draws_badly(render, message, run, tmp_path, monkeypatch):
+    name = f"film{abs(hash(render))}"
+    draws = f"""metadata = {{"render_modes": ["rgb_array"]}}
+
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+
+    def render(self):
+        {render}
+
+    def reset"""
+    text = MY_TASK.replace("SAYS", "True").replace("MyTask", name).replace("def reset", draws)
+    (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert run(f"train VPG --env {name}:{name}-v0 {SMALL}")[0] == 0
+    code, _, err = run(f"watch {find_runs('runs')[0]} --video a.gif")
+    assert code == 1 and message in err and not Path("a.gif").exists()
+
+
 def test_a_window_needs_a_display(run, monkeypatch):
     run(f"train VPG --env CartPole-v1 {SMALL}")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")

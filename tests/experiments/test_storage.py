@@ -229,11 +229,58 @@ def refused_or_fine(folder, name):
         assert name != "weights.safetensors"  # which has a checksum
 
 
-@pytest.mark.parametrize("text", ["", "iteration,env_steps,mean_return,seconds\n", "iteration,mean_return\n1,2.0\n"])
+NAMES = "iteration,env_steps,mean_return,seconds\n"
+
+
+@pytest.mark.parametrize("text", ["", NAMES, NAMES + "1,nan,2,3\n", "iteration,mean_return\n1,2.0\n"])
 def test_a_history_without_what_is_always_there_is_damaged(text, tmp_path):
     (tmp_path / "history.csv").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=r"history\.csv.*damaged"):
         read_history(tmp_path)
+
+
+@pytest.mark.parametrize("value", [None, 3, "x", [], {}, True, [[1]]])
+@pytest.mark.parametrize("name", storage.CONTENT)
+def test_a_fact_of_another_kind_is_damage(name, value, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    good = {name: {str: "a", dict: {"b": 1}, list: [0], bool: True, int: 7}[kind] for name, kind in storage.CONTENT.items()}
+    storage.write_json(folder / "config.json", good | {"format": storage.FORMAT})
+    assert storage.read_config(folder)[name] == good[name]
+    if isinstance(value, storage.CONTENT[name]) and value != []:
+        return
+    storage.write_json(folder / "config.json", good | {"format": storage.FORMAT, name: value})
+    with pytest.raises(ValueError, match=f"config.json.*damaged .*{name} = .*delete it, and give the same training again"):
+        storage.read_config(folder)
+
+
+def test_a_tower_of_brackets_is_damage(tmp_path):
+    (tmp_path / "config.json").write_text("[" * 100_000, encoding="utf-8")
+    with pytest.raises(ValueError, match="damaged .RecursionError"):
+        storage.read_config(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "history.csv", "config.json"])
+def test_a_lost_file_is_named_and_written_again(name, tmp_path):
+    folder = quick(tmp_path)[0]
+    good = (folder / name).read_bytes()
+    (folder / name).unlink()
+    with pytest.raises(FileNotFoundError, match=f"no {name}"):
+        load_run(folder)
+    with pytest.raises(FileExistsError, match="resume it"):
+        quick(tmp_path)
+    quick(tmp_path, resume=True)
+    assert (folder / name).read_bytes() == good
+
+
+def test_equal_settings_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="two runs would write .*gamma=0.5-s0: give each setting"):
+        storage.train_in_folder(tmp_path, VPG(gamma=[0.5, 0.9, 0.5]), "CartPole-v1", total_steps=8, seeds=[0])
+
+
+def test_a_command_that_is_no_unicode_is_kept(tmp_path):
+    storage.write_json(tmp_path / "a", ["runs/\udcff"])
+    assert json.loads((tmp_path / "a").read_text(encoding="utf-8")) == ["runs/\udcff"]
 
 
 def test_a_flipped_bit_in_a_checkpoint_is_noticed(tmp_path):
