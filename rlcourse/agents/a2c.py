@@ -17,7 +17,7 @@ class A2C(Algorithm):
     −mean(log π(a|s)·Â) + value_coef · mean (V − V̂^targ)² − entropy_coef · entropy.
 
     Args:
-        learning_rate: Adam's step size. value_coef, entropy_coef: weights in the loss.
+        learning_rate: Adam's step size. value_coef: weight of the value loss. entropy_coef: weight of the entropy bonus.
         max_grad_norm: bound on the norm of a run's whole gradient; None: no bound.
         normalize: shift and scale the advantages of a batch to mean 0 and standard deviation 1.
     """

@@ -19,9 +19,9 @@ class PPO(Algorithm):
 
     Args:
         clip_epsilon: ε, how far a ratio may go before its sample stops pushing.
-        update_epochs, num_minibatches: passes over the batch, and steps in each.
+        update_epochs: passes over the batch. num_minibatches: steps in each pass.
         learning_rate: Adam's step size. anneal: let it fall linearly to 0 at total_steps.
-        value_coef, entropy_coef: weights in the loss.
+        value_coef: weight of the value loss. entropy_coef: weight of the entropy bonus.
         value_clip: a sample stops pushing the critic once it is further than this from its old prediction; None: never.
         max_grad_norm: bound on the norm of a run's whole gradient; None: no bound.
         target_kl: a run takes no further epoch in this update once its mean KL is above; None: never.

@@ -24,8 +24,9 @@ class TRPO(Algorithm):
         cg_iters: limit on conjugate-gradient iterations. cg_tol: relative residual at which they end earlier.
         cg_damping: c in F + cI.
         fisher_stride: Fisher products use every so-many-th row of the batch.
-        backtrack_coeff: the line search tries step lengths 1, c, c² …; max_backtracks: so many of them.
-        critic_learning_rate, update_epochs, num_minibatches: of the critic.
+        backtrack_coeff: c, the line search tries step lengths 1, c, c² …; max_backtracks: how many step lengths it tries.
+        critic_learning_rate: Adam's step size for the critic.
+        update_epochs: passes of the critic over the batch. num_minibatches: steps of the critic in each pass.
     """
 
     num_envs: int = setting(16, 1, whole=True)

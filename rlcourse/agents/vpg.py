@@ -17,10 +17,10 @@ class VPG(Algorithm):
     passes of regression of the critic on V̂^targ = Â + V, each in `num_minibatches` steps.
 
     Args:
-        learning_rate, critic_learning_rate: Adam step sizes of policy and critic.
+        learning_rate: Adam's step size for the policy. critic_learning_rate: Adam's step size for the critic.
         entropy_coef: weight of the entropy bonus. max_grad_norm: bound on a run's gradient norm; None: no bound.
-        update_epochs, num_minibatches: of the critic. The policy takes one step on the whole batch: a second step would
-            use data that is no longer on-policy.
+        update_epochs: passes of the critic over the batch. The policy takes one step on the whole batch: a second step would
+            use data that is no longer on-policy. num_minibatches: steps of the critic in each pass.
         normalize: shift and scale the advantages of a batch to mean 0 and standard deviation 1 before the policy step.
     """
 

@@ -152,6 +152,8 @@ class Number(click.FloatRange):
         self.whole, self.name = whole, "integer" if whole else "number"
 
     def _describe_range(self):  # for --help, too
+        if self.min is None:
+            return ""
         return f"≥ {self.min}" if self.max is None else f"from {self.min} to {self.max:,}"
 
     def convert(self, value, param, ctx):
@@ -162,7 +164,7 @@ class Number(click.FloatRange):
         low, high = (-math.inf if self.min is None else self.min), (math.inf if self.max is None else self.max)
         if not (math.isfinite(number) and low <= number <= high):
             kind = f"an {self.name}" if self.whole else f"a {self.name}"
-            self.fail(f"{value!r}: expected {kind}{'' if self.min is None else ' ' + self._describe_range()}.", param, ctx)
+            self.fail(f"{value!r}: expected {kind}{' ' * (self.min is not None)}{self._describe_range()}.", param, ctx)
         return number
 
     def _read(self, value):
@@ -205,7 +207,7 @@ COMMON = [
                  help="Under torchrun: its processes train one run together, --num-envs / processes each."),
     click.Option(["--batched/--no-batched"], default=True, show_default=True,
                  help="Use the package's batched twin of the environment where there is one, or Gymnasium's own code."),
-    click.Option(["--progress/--no-progress"], default=True, help="Show a progress bar on stderr."),
+    click.Option(["--progress/--no-progress"], default=True, show_default=True, help="Show a progress bar on stderr."),
     click.Option(["--json", "as_json"], is_flag=True, help="Print the result as JSON."),
 ]  # fmt: skip
 ALIASES = [
@@ -522,13 +524,14 @@ def export_command(runs, folder, as_json):
 @click.option("--every", type=Number(0), default=30.0, show_default=True, help="Seconds between checkpoints.")
 @click.option("--exp-name", help="Name of the experiment, a folder in --folder.  [default: that in the file, or sweep]")
 @click.option("--folder", default="runs", show_default=True, type=click.Path(path_type=Path), help="Folder of all experiments.")
-@click.option("--progress/--no-progress", default=True, help="Show a progress bar on stderr.")
+@click.option("--progress/--no-progress", default=True, show_default=True, help="Show a progress bar on stderr.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context
 def sweep_command(ctx, file, sets, processes, every, exp_name, folder, progress, as_json, **flags):
     """Train every algorithm on every environment with every setting, over all cores.
 
-    From FILE (TOML or JSON), from flags, or from both: flags win. Started again, it skips what is finished.
+    From FILE (TOML or JSON), from flags, or from both: flags win. Keys of FILE: exp_name, algorithms, envs, seeds, total_steps,
+    settings or grid, seeds_per_job, batched; docs/command_line.md shows one. Started again, it skips what is finished.
     """
     plan = usage(read_file, file) if file else {}
     plan |= {name: value for name, value in flags.items() if value is not None}

@@ -101,6 +101,23 @@ def test_help_shows_every_field_of_this_algorithm_and_no_other(name, run):
     assert fields <= cli.descriptions(ALGORITHMS[name]).keys(), "a field that no docstring describes"
 
 
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_no_two_fields_share_a_description(name):
+    """Such as "passes over the batch, and steps in each" for both: alone beside an option it says neither."""
+    said = list(cli.descriptions(ALGORITHMS[name]).values())
+    assert len(set(said)) == len(said), sorted(said)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "watch", "compare", "sweep", "export", "train PPO --env CartPole-v1"])
+def test_help_shows_the_range_of_every_number(command, run):
+    code, out, _ = run(f"{command} --help")
+    assert code == 0 and "None]" not in out and "x>=" not in out
+    options = [" ".join(option.split()) for option in re.split(r"\n  (?=-)", out)[1:]]
+    numbers = [option for option in options if re.search(r"^--\S+( --\S+)? (INTEGER|NUMBER)", option)]
+    without = [option for option in numbers if not re.search(r"≥|in [\[(]|from \d|> 0", option)]
+    assert [option.split()[0] for option in without] == ["--threshold"] * (command == "compare")
+
+
 def test_help_shows_the_defaults_for_the_environment(run):
     plain = " ".join(run("train PPO --env CartPole-v1 --help")[1].split())
     assert "[in [0, 1]; default: 0.98]" in plain and "[≥ 0; default: 0.003]" in plain and "[> 0 or none; default: 0.5]" in plain
