@@ -23,6 +23,14 @@ class Alone:
         """The tensor x of process 0."""
         return x
 
+    def gather(self, tree) -> list:
+        """The trees (nested dicts and lists of plain data and arrays) of all processes, in process 0; in the others nothing."""
+        return [tree]
+
+    def from_first(self, make):
+        """What make() gives in process 0, the only one that calls it: a tree. If it fails there, it fails everywhere."""
+        return make()
+
     def part(self, total: int) -> slice:
         """Which of `total` environments belong to this process."""
         share = total // self.size

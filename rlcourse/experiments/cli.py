@@ -12,6 +12,7 @@ import math
 import os
 import re
 import sys
+import time
 import tomllib
 import warnings
 from functools import cache
@@ -29,6 +30,7 @@ from rlcourse.experiments.sweep import base, grid, parse_seeds, read_plan, sweep
 from rlcourse.worlds.make_env import told
 
 INTERRUPTED = 130
+AFTER_FIRST = 30.0  # seconds: when process 0 has complained, torchrun ends the others, but if they are faster, it ends process 0
 
 
 def main(arguments=None) -> int:
@@ -41,12 +43,15 @@ def main(arguments=None) -> int:
     try:
         return commands.main(arguments, prog_name="rlcourse", standalone_mode=False, obj=arguments) or 0
     except click.ClickException as error:
+        if _follows(arguments):
+            time.sleep(AFTER_FIRST)
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
         stopped = error if isinstance(error, storage.Stopped) else error.__cause__ or error.__context__
         if isinstance(stopped, storage.Stopped):
-            click.echo(f"rlcourse: {stopped}", err=True)
+            if not _follows(arguments):
+                click.echo(f"rlcourse: {stopped}", err=True)
             return 128 + stopped.signum
         click.echo("rlcourse: interrupted.", err=True)
         return INTERRUPTED
@@ -56,6 +61,8 @@ def main(arguments=None) -> int:
     except MemoryError as error:
         return _failed(f"not enough memory. Take fewer seeds at a time, or smaller --num-envs, --num-steps, networks. ({error})")
     except (ValueError, TypeError, RuntimeError) as error:
+        if isinstance(error, distributed.SaidByFirst):
+            time.sleep(AFTER_FIRST)
         return _failed(error)
     except Exception as error:
         return _failed(f"{told(error)}. No check of ours foresaw this: please report it, with the command.")
@@ -79,6 +86,11 @@ def _mend_streams():
 def answer_apart():
     """Inside, what others print, an environment say, goes to stderr: stdout is for the answer."""
     return contextlib.redirect_stdout(sys.stderr)
+
+
+def _follows(arguments):
+    """Whether this is one of the processes of a data-parallel training, but not process 0, which says what all would say."""
+    return os.environ.get("RANK", "0") != "0" and any(word.replace("_", "-") == "--data-parallel" for word in arguments)
 
 
 # ------------------------------------------------------------------------------------------- options made from an algorithm
@@ -205,6 +217,8 @@ COMMON = [
                  help="Spread the seeds over so many processes."),
     click.Option(["--data-parallel"], is_flag=True,
                  help="Under torchrun: its processes train one run together, --num-envs / processes each."),
+    click.Option(["--timeout"], type=Number(1), default=distributed.TIMEOUT, show_default=True,
+                 help="With --data-parallel: seconds to wait for another process."),
     click.Option(["--batched/--no-batched"], default=True, show_default=True,
                  help="Use the package's batched twin of the environment where there is one, or Gymnasium's own code."),
     click.Option(["--progress/--no-progress"], default=True, show_default=True, help="Show a progress bar on stderr."),
@@ -249,8 +263,8 @@ class AlgorithmCommand(click.Command):
                 formatter.write_dl([record for one in options if (record := one.get_help_record(ctx))])
 
     def run(
-        self, env, total_steps, seeds, exp_name, folder, resume, every, processes, data_parallel, batched, progress, as_json,
-        **fields,
+        self, env, total_steps, seeds, exp_name, folder, resume, every, processes, data_parallel, timeout, batched, progress,
+        as_json, **fields,
     ):  # fmt: skip
         algorithm = self.settings(click.get_current_context().meta["base"], fields)
         size = algorithm.num_envs * algorithm.num_steps
@@ -263,12 +277,12 @@ class AlgorithmCommand(click.Command):
         where = folder / experiment_name(exp_name)
         with answer_apart():
             if data_parallel:
-                if len(seeds) > 1 or processes > 1 or resume or was_typed("every"):
-                    raise click.UsageError(
-                        "--data-parallel trains one run in one go: one --seed, no --processes, --every, --resume."
-                    )
-                how = {"seed": seeds[0], "batched": batched, "progress": progress, "command": command}
-                folders = distributed.train_in_folder(where, algorithm, env, total_steps=total_steps, **how)
+                if len(seeds) > 1 or processes > 1:
+                    raise click.UsageError("--data-parallel trains one run: one --seed, no --processes.")
+                how = {"seed": seeds[0], "resume": resume, "batched": batched, "timeout": timeout}
+                folders = distributed.train_in_folder(where, algorithm, env, total_steps=total_steps, **how, **what)
+            elif was_typed("timeout"):
+                raise click.UsageError("--timeout goes with --data-parallel.")
             elif processes == 1:
                 folders = storage.train_in_folder(
                     where, algorithm, env, total_steps=total_steps, seeds=seeds, resume=resume, batched=batched, **what

@@ -23,12 +23,18 @@ from rlcourse.agents.algorithm import Algorithm
 from rlcourse.agents.training import TrainingResult, iterate
 from rlcourse.equations.processes import Alone, together
 from rlcourse.experiments import storage
+from rlcourse.worlds.make_env import make_env
 
 NEEDED = "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"
+TIMEOUT = 300.0  # seconds to wait for another process
 
 
 class LostProcess(RuntimeError):
     """Another process of the group has ended, or does not answer."""
+
+
+class SaidByFirst(RuntimeError):
+    """Process 0 has failed in something that it does for all, and its own error says why."""
 
 
 class Group(Alone):
@@ -55,13 +61,45 @@ class Group(Alone):
             dist.broadcast(x, 0)
         return x
 
+    def gather(self, tree):
+        data = storage.packed_tree("part", tree)
+        sizes = self._numbers(len(data))
+        mine = torch.from_numpy(np.frombuffer(data.ljust(max(sizes), b"\0"), np.uint8).copy())
+        parts = [torch.empty_like(mine) for _ in sizes] if self.rank == 0 else None
+        with self._answering():
+            dist.gather(mine, parts)
+        return [
+            storage.unpacked_tree(part.numpy()[:size].tobytes(), "part", f"part {rank}")
+            for rank, (part, size) in enumerate(zip(parts or [], sizes, strict=False))
+        ]
+
+    def from_first(self, make):
+        data = b""  # until there is an answer
+        try:
+            if self.rank == 0:
+                answer = make()
+                data = storage.packed_tree("answer", answer)
+        finally:
+            size = int(self.first(torch.tensor([len(data)])))
+            mine = torch.from_numpy(np.frombuffer(data.ljust(size, b"\0"), np.uint8).copy())
+            data = self.first(mine).numpy().tobytes()
+        if self.rank == 0:
+            return answer
+        if not data:
+            raise SaidByFirst(f"{self}: process 0 has failed; its error says why.")
+        return storage.unpacked_tree(data, "answer", "the answer of process 0")
+
     def compare(self, data: bytes) -> list[int]:
         """The processes whose `data` differ from those of process 0, the same list everywhere."""
-        number = int.from_bytes(hashlib.sha256(data).digest()[:7], "big")
+        numbers = self._numbers(int.from_bytes(hashlib.sha256(data).digest()[:7], "big"))
+        return [rank for rank, other in enumerate(numbers) if other != numbers[0]]
+
+    def _numbers(self, number: int) -> list[int]:
+        """The integer that each process gives, the same list everywhere."""
         numbers = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
         with self._answering():
             dist.all_gather(numbers, torch.tensor([number]))
-        return [rank for rank, other in enumerate(numbers) if other != numbers[0]]
+        return [int(one) for one in numbers]
 
     @contextlib.contextmanager
     def _answering(self):
@@ -70,7 +108,8 @@ class Group(Alone):
         except RuntimeError as error:
             raise LostProcess(
                 f"{self}: another process has ended, or gave no answer within the timeout. Look for the first error above; if "
-                f"there is none, updates may take longer than that: raise timeout. Nothing is saved; start again. ({error})"
+                f"there is none, updates may take longer than that: raise timeout (--timeout). What was done since the last "
+                f"checkpoint is lost; where there are checkpoints, resume (--resume). ({error})"
             ) from error
 
 
@@ -102,7 +141,8 @@ def connected(timeout):
 
 
 def train_data_parallel(
-    algorithm, env, *, total_steps, seed=0, dtype=torch.float32, batched=True, progress=True, check_every=10, timeout=300.0
+    algorithm, env, *, total_steps, seed=0, dtype=torch.float32, batched=True, progress=True, check_every=10, timeout=TIMEOUT,
+    callbacks=(), resume=None,
 ) -> TrainingResult:
     """Train one run in all processes of a group together. Call it in each of them, with equal arguments.
 
@@ -118,6 +158,9 @@ def train_data_parallel(
         seed: of the run.
         check_every: after so many updates, and after the last, all processes compare their parameters; ≥ 1.
         timeout: seconds > 0 to wait for another process before giving up; an update must not take longer.
+        callbacks: called in each process with its TrainingState after each update; one that returns True ends the training, and
+            must do so in all processes.
+        resume: the snapshot of this process (`TrainingState.snapshot`), all of them taken after the same update.
 
     Returns:
         TrainingResult, the same in all processes (but `seconds`, which are their own). `mean_return` is that of the
@@ -133,7 +176,8 @@ def train_data_parallel(
         facts = storage.Plan(".", algorithm, env, total_steps, [str(seed)], dtype=dtype, batched=batched).facts
         same = json.dumps([facts, str(total_steps)]).encode("utf-8")
         _check_equal(group, same, "were given different arguments; give all of them the same")
-        updates = iterate(algorithm, env, total_steps=total_steps, seeds=[seed], dtype=dtype, batched=batched)
+        how = {"dtype": dtype, "batched": batched, "resume": resume}
+        updates = iterate(algorithm, env, total_steps=total_steps, seeds=[seed], **how)
         bar = tqdm(total=total_steps, unit=" steps", disable=not progress or group.rank > 0, desc=type(algorithm).__name__)
         with contextlib.closing(updates), contextlib.closing(bar):
             while state := _next(updates, group):
@@ -144,6 +188,8 @@ def train_data_parallel(
                     )  # fmt: skip
                 bar.update(min(state.env_steps, total_steps) - bar.n)
                 last = state
+                if any([callback(state) for callback in callbacks]):
+                    break
         return last.result()
 
 
@@ -153,27 +199,31 @@ def _next(updates, group):
         return next(updates, None)
 
 
-def train_in_folder(folder, algorithm, env, *, total_steps, seed=0, name=None, command=None, **options):
-    """`train_data_parallel`; process 0 then writes the run folder of `storage`, without checkpoints on the way.
+def train_in_folder(
+    folder, algorithm, env, *, total_steps, seed=0, name=None, resume=False, every=30.0, command=None, dtype=torch.float32,
+    batched=True, timeout=TIMEOUT, **options,
+):  # fmt: skip
+    """`train_data_parallel` with the run folder and the checkpoint of `storage.train_in_folder`, which process 0 keeps.
+
+    The checkpoint holds the snapshots of all processes, taken after the same update. A signal that asks one process to stop stops
+    all of them after the update, saved. It goes on with as many processes as before: each has its part of the environments.
 
     Args:
-        folder, name, command: as for `storage.train_in_folder`. options: of `train_data_parallel`.
+        folder, name, resume, every, command: as for `storage.train_in_folder`. The others: as for `train_data_parallel`.
 
     Returns:
         The run folders, one, in process 0; none in the others.
 
     Raises:
-        FileExistsError: in process 0, which ends the others: the run folder is there already. And as train_data_parallel.
+        SaidByFirst: process 0 has failed in what it does for all: the arguments, the files. There: as `storage.train_in_folder`.
+        And as train_data_parallel.
     """
-    how = {"dtype": options.get("dtype", torch.float32), "batched": options.get("batched", True)}
-    _one_run(algorithm)
-    plan = storage.Plan(Path(folder), algorithm, env, total_steps, [seed], name, **how, command=command)
-    (path,) = plan.folders
-    writes = os.environ.get("RANK", "0") == "0"
-    if writes and path.exists():
-        raise FileExistsError(f"{path} is there already. Take another experiment name (--exp-name), or delete it.")
-    result = train_data_parallel(algorithm, env, total_steps=total_steps, seed=seed, **options)
-    return [storage.save_run(result, 0, path, plan.config(result, 0, finished=True))] if writes else []
+    how = {"total_steps": total_steps, "seed": seed, "dtype": dtype, "batched": batched, "timeout": timeout, **options}
+    with connected(timeout) as group:
+        plan = storage.Plan(Path(folder), algorithm, env, total_steps, [seed], name, dtype, batched, command, group.size)
+        group.from_first(lambda: _check_what_all_do(algorithm, env, batched, group))
+        folders = storage.keep(plan, lambda **more: train_data_parallel(algorithm, env, **how, **more), resume, every, group)
+        return folders if group.rank == 0 else []
 
 
 # ------------------------------------------------------------------------------------------------------------------- checks
@@ -187,6 +237,13 @@ def _one_run(algorithm):
             f"{algorithm.num_settings} settings in a list: data-parallel training trains one run. Give single numbers, or let "
             "`train` have the list: there, runs are trained side by side in one process."
         )
+
+
+def _check_what_all_do(algorithm, env, batched, group):
+    """What would be wrong in every process, found before any begins."""
+    _one_run(algorithm)
+    _check_shares(algorithm, group)
+    make_env(env, 1, batched=batched).close()
 
 
 def _check_numbers(algorithm, check_every, timeout):

@@ -40,6 +40,7 @@ from filelock import FileLock, Timeout
 from rlcourse.agents.recommended import RECOMMENDED
 from rlcourse.agents.runs import Runs
 from rlcourse.agents.training import TrainingResult, algorithm_class, rebuilt, train
+from rlcourse.equations.processes import ALONE
 
 FORMAT = 1  # of run folders and checkpoints
 CONFIG, HISTORY, WEIGHTS, CHECKPOINT = "config.json", "history.csv", "weights.safetensors", ".checkpoint"
@@ -84,30 +85,33 @@ def train_in_folder(
             another process is training them right now.
         ValueError: a damaged checkpoint; and as for `train`. OSError: a file cannot be written. Stopped: interrupted, and saved.
     """
-    if isinstance(every, bool) or not isinstance(every, int | float) or not 0 <= every < float("inf"):
-        raise ValueError(f"every = {every!r}; expected seconds between checkpoints, a number ≥ 0.")
     seeds = list(seeds)
     plan = Plan(Path(folder), algorithm, env, total_steps, seeds, name, dtype, batched, command)
-    twice = next((path for i, path in enumerate(plan.folders) if path in plan.folders[:i]), None)
-    if twice:
-        raise ValueError(f"two runs would write {twice}: give each setting and each seed once.")
-    make_folder(plan.folder)
-    if finished(plan):
-        return plan.folders
-    with _locked(plan), _signals() as asked:
-        snapshot = _start(plan, resume)
-        keeper = _Keeper(plan, every)
-        how = {"progress": progress, "dtype": dtype, "batched": batched, "resume": snapshot}
-        callbacks = [keeper, lambda state: bool(asked)]
-        result = train(algorithm, env, total_steps=total_steps, seeds=seeds, callbacks=callbacks, **how)
+    how = {"total_steps": total_steps, "seeds": seeds, "progress": progress, "dtype": dtype, "batched": batched}
+    return keep(plan, lambda **more: train(algorithm, env, **how, **more), resume, every)
+
+
+def keep(plan, training, resume, every, group=ALONE):
+    """Run a training with checkpoints, and keep what comes of it; for the rest see `train_in_folder`.
+
+    Args:
+        training: called with `callbacks` and `resume`, as `train` has them; gives a TrainingResult.
+        group: the processes that train together, each of which calls this. Process 0 reads and writes all files.
+    """
+    if isinstance(every, bool) or not isinstance(every, int | float) or not 0 <= every < float("inf"):
+        raise ValueError(f"every = {every!r}; expected seconds between checkpoints, a number ≥ 0.")
+    with contextlib.ExitStack() as held:
+        snapshots = group.from_first(lambda: _begin(plan, resume, held))
+        if snapshots is None:
+            return plan.folders
+        keeper = _Keeper(plan, every, held.enter_context(_signals()), group)
+        result = training(callbacks=[keeper], resume=snapshots[group.rank] if snapshots else None)
         keeper.save()
-        if asked and keeper.state.env_steps < total_steps:
-            steps = f"{keeper.state.env_steps:,} of {total_steps:,} steps per run"
+        if keeper.stop and keeper.state.env_steps < plan.total_steps:
+            steps = f"{keeper.state.env_steps:,} of {plan.total_steps:,} steps per run"
             way_out = "To go on: the same once more, with resume (--resume)."
-            raise Stopped(f"stopped after {steps}; saved in {plan.checkpoint}. {way_out}", asked[0])
-        _configs(plan)
-        for run, path in enumerate(plan.folders):
-            save_run(result, run, path, plan.config(result, run, finished=True))
+            raise Stopped(f"stopped after {steps}; saved in {plan.checkpoint}. {way_out}", *keeper.asked[:1])
+        group.from_first(lambda: _end(plan, result))
     return plan.folders
 
 
@@ -124,6 +128,7 @@ class Plan:
     dtype: torch.dtype = torch.float32
     batched: bool = True
     command: object = None
+    processes: int = 1  # that train one run together
 
     @property
     def facts(self):
@@ -131,6 +136,7 @@ class Plan:
         settings = dataclasses.asdict(self.algorithm)
         facts = {"algorithm": type(self.algorithm).__name__, "settings": settings, "env": env_name(self.env)}
         facts |= {"seeds": list(self.seeds), "dtype": str(self.dtype).removeprefix("torch."), "batched": self.batched}
+        facts |= {"processes": self.processes} if self.processes > 1 else {}
         return json.loads(json.dumps(facts))
 
     def _label(self, algorithm):
@@ -179,21 +185,33 @@ class Plan:
 
 
 class _Keeper:
-    """A callback of `train` that writes the checkpoint, and before it the first config.json."""
+    """A callback of `train` that writes the checkpoint, and after the first one config.json. It ends the training if asked to.
 
-    def __init__(self, plan, every):
-        self.plan, self.every, self.state, self.last = plan, every, None, None
+    asked: list of signals that this process was sent. What one process of the group wants, all do, after the same update.
+    """
+
+    def __init__(self, plan, every, asked, group):
+        self.plan, self.every, self.asked, self.group = plan, every, asked, group
+        self.state, self.last, self.stop = None, None, False
 
     def __call__(self, state):
         self.state = state
-        if self.last is None or time.monotonic() - self.last >= self.every:
+        due = self.last is None or time.monotonic() - self.last >= self.every
+        due, self.stop = self.group.mean(np.array([due, bool(self.asked)], float)) > 0
+        if due:
             self.save()
+        return self.stop
 
     def save(self):
+        parts = self.group.gather(self.state.snapshot())
+        self.group.from_first(lambda: self._write(*parts))
+        self.last = time.monotonic()
+
+    def _write(self, snapshot, *others):
         first = self.last is None
         if first:
             _configs(self.plan)
-        tree = {"plan": self.plan.facts, "versions": versions(), "snapshot": self.state.snapshot()}
+        tree = {"plan": self.plan.facts, "versions": versions(), "snapshot": snapshot, "others": others}
         write_tree(self.plan.checkpoint, "checkpoint", tree)
         if first:
             result = self.state.result()
@@ -201,7 +219,6 @@ class _Keeper:
                 path.mkdir(exist_ok=True)
                 if not (path / CONFIG).exists():
                     write_json(path / CONFIG, self.plan.config(result, run, finished=False))
-        self.last = time.monotonic()
 
 
 def finished(plan) -> bool:
@@ -244,8 +261,15 @@ def _locked(plan):
         lock.release()
 
 
-def _start(plan, resume):
-    """None: begin. A snapshot: go on from it."""
+def _begin(plan, resume, held):
+    """None: all is done. An empty list: begin. Else the snapshots to go on from, one of each process. held: keeps the lock."""
+    twice = next((path for i, path in enumerate(plan.folders) if path in plan.folders[:i]), None)
+    if twice:
+        raise ValueError(f"two runs would write {twice}: give each setting and each seed once.")
+    make_folder(plan.folder)
+    if finished(plan):
+        return None
+    held.enter_context(_locked(plan))
     left = plan.folder.glob(f"{glob_escape(plan.checkpoint.name)}.*.part")  # from a kill in the middle of writing
     for file in [*left, *(file for path in plan.folders for file in path.glob("*.part"))]:
         file.unlink(missing_ok=True)
@@ -255,16 +279,23 @@ def _start(plan, resume):
                 f"{plan.checkpoint} is gone, but there are finished runs of it in {plan.folder}, which cannot be made longer "
                 "without it. Take another experiment name (--exp-name), or delete them to train anew."
             )
-        return None
+        return []
     if not resume:
         raise FileExistsError(
             f"{plan.checkpoint} is the checkpoint of a training that can go on: resume it (--resume), take another experiment "
             "name (--exp-name), or delete it."
         )
-    return _checked_snapshot(plan)
+    return _checked_snapshots(plan)
 
 
-def _checked_snapshot(plan):
+def _end(plan, result):
+    """Write what came of a training, unless another one has taken its place."""
+    _configs(plan)
+    for run, path in enumerate(plan.folders):
+        save_run(result, run, path, plan.config(result, run, finished=True))
+
+
+def _checked_snapshots(plan):
     tree = read_tree(plan.checkpoint, "checkpoint")
     _check_same(plan.checkpoint, tree["plan"], plan)
     if tree["versions"] != versions():
@@ -276,16 +307,17 @@ def _checked_snapshot(plan):
             f"{plan.checkpoint}: anneal=True lets the step size fall to 0 at total_steps = {done[0]:,}, so a training for "
             f"{plan.total_steps:,} steps is another one from its first update. Take another experiment name (--exp-name)."
         )
-    return tree["snapshot"]
+    return [tree["snapshot"], *tree.get("others", [])]
 
 
 def _check_same(path, facts, plan):
     if facts == plan.facts:
         return
-    flat = [{**facts, **facts["settings"]} for facts in (facts, plan.facts)]
+    flat = [{"processes": 1, **facts, **facts["settings"]} for facts in (facts, plan.facts)]
     names = sorted({name for one in flat for name in one if name != "settings" and flat[0].get(name) != flat[1].get(name)})
     found = "; ".join(f"{name} = {flat[0].get(name)} there, {flat[1].get(name)} here" for name in names)
-    raise FileExistsError(f"{path} holds another training ({found}). Take another experiment name (--exp-name) or delete it.")
+    way_out = "Train as there, or take another experiment name (--exp-name), or delete it"
+    raise FileExistsError(f"{path} holds another training ({found}). {way_out}.")
 
 
 @contextlib.contextmanager
@@ -334,7 +366,7 @@ def save_run(result: TrainingResult, run: int, path, config: dict) -> Path:
         statistics = result.agent.normalizer.statistics.select(run)
         arrays |= {"obs.mean": statistics.mean[0], "obs.scale": result.agent.normalizer.scale[run, 0].numpy()}
         arrays |= {"obs.count": np.array(statistics.count), "obs.squares": statistics.squares[0]}
-    write_arrays(path / WEIGHTS, "weights", arrays, algorithm=config["algorithm"], env=config["env"])
+    write_bytes(path / WEIGHTS, packed("weights", arrays, algorithm=config["algorithm"], env=config["env"]))
     write_json(path / CONFIG, config)
     return path
 
@@ -394,7 +426,7 @@ def load_run(path, algorithm=None) -> TrainingResult:
         raise FileNotFoundError(f"{str(path)!r} has no {WEIGHTS}: it is lost, or {_unfinished(path)}")
     kind = algorithm_class(config["algorithm"], algorithm, path)
     history = read_history(path)
-    arrays = read_arrays(path / WEIGHTS, "weights")
+    arrays = unpacked(_content(path / WEIGHTS), "weights", path / WEIGHTS)
     with _damage_named(path / WEIGHTS):
         # a plain `(1, n)` row for each history and for the statistics of observations: a population of one
         rows = {f"history/{name}": column[None] for name, column in history.items()}
@@ -545,26 +577,24 @@ def write_json(path, data):
     write_bytes(path, (json.dumps(data, indent=1, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace"))
 
 
-def write_arrays(path: Path, kind: str, arrays: dict, **words) -> None:
-    """A safetensors file of named arrays, with its kind, format and checksum in the header."""
+def packed(kind: str, arrays: dict, **words) -> bytes:
+    """The content of a safetensors file of named arrays, with its kind, format and checksum in the header."""
     arrays = {name: np.array(array, order="C") for name, array in arrays.items()}
     header = {"kind": kind, "format": FORMAT, "sha256": _checksum(arrays), **words}
     # one key only: the order of several is random, and equal runs should be equal files
-    write_bytes(path, safetensors.numpy.save(arrays, metadata={"rlcourse": json.dumps(header)}))
+    return safetensors.numpy.save(arrays, metadata={"rlcourse": json.dumps(header)})
 
 
-def read_arrays(path: Path, kind: str) -> dict[str, np.ndarray]:
-    """What `write_arrays` wrote.
+def unpacked(data: bytes, kind: str, path) -> dict[str, np.ndarray]:
+    """What was `packed`.
 
     Raises:
-        FileNotFoundError. ValueError: foreign, damaged, of another kind or of a newer format.
+        ValueError: foreign, damaged, of another kind or of a newer format. It names the path.
     """
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {str(path)!r}.")
     with _damage_named(path):
-        with safetensors.safe_open(path, framework="np") as file:
-            header = json.loads((file.metadata() or {}).get("rlcourse", "{}"))
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, no dict
+        arrays = safetensors.numpy.load(data)
+        facts = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])  # the head of every safetensors file
+        header = json.loads(facts.get("__metadata__", {}).get("rlcourse", "{}"))
         if header.get("kind") != kind:
             raise ValueError(f"its header does not say that it holds the {kind} of a run")
         number = header["format"]
@@ -582,8 +612,8 @@ def _checksum(arrays):
     return digest.hexdigest()
 
 
-def write_tree(path: Path, kind: str, tree) -> None:
-    """Nested dicts, lists, plain values and arrays: the arrays as such, the rest as JSON in one array of bytes."""
+def packed_tree(kind: str, tree) -> bytes:
+    """Nested dicts, lists, plain values and arrays, packed: the arrays as such, the rest as JSON in one array of bytes."""
     arrays = {}
 
     def plain(value, where):
@@ -597,15 +627,35 @@ def write_tree(path: Path, kind: str, tree) -> None:
         return value
 
     text = json.dumps(plain(tree, ""), default=lambda number: number.item())
-    write_arrays(path, kind, arrays | {"facts": np.frombuffer(text.encode("utf-8"), np.uint8)})
+    return packed(kind, arrays | {"facts": np.frombuffer(text.encode("utf-8"), np.uint8)})
 
 
-def read_tree(path: Path, kind: str):
-    """What `write_tree` wrote; tuples have become lists."""
-    arrays = read_arrays(path, kind)
+def unpacked_tree(data: bytes, kind: str, path):
+    """What was packed by `packed_tree`; tuples have become lists."""
+    arrays = unpacked(data, kind, path)
     with _damage_named(path):
         hook = lambda found: arrays[found["→"]] if found.keys() == {"→"} else found  # noqa: E731
         return json.loads(arrays.pop("facts").tobytes().decode("utf-8"), object_hook=hook)
+
+
+def write_tree(path: Path, kind: str, tree) -> None:
+    write_bytes(path, packed_tree(kind, tree))
+
+
+def read_tree(path: Path, kind: str):
+    """What `write_tree` wrote.
+
+    Raises:
+        FileNotFoundError. ValueError: see `unpacked`.
+    """
+    return unpacked_tree(_content(path), kind, path)
+
+
+def _content(path):
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {str(path)!r}.")
+    with _damage_named(path):
+        return path.read_bytes()
 
 
 def _check_format(path, number):

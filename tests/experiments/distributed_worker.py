@@ -1,7 +1,8 @@
 """One process of a group, started by test_distributed.py: python distributed_worker.py JOBS OUTPUT
 
-JOBS is a pickle with one list per process, of jobs (name, arguments of train_data_parallel). What comes out is written to OUTPUT
-plus the rank: name → TrainingResult, or the error that was raised. As each job begins, its name is printed.
+JOBS is a pickle with one list per process, of jobs (name, arguments of train_data_parallel, or of train_in_folder if there is a
+folder). What comes out is written to OUTPUT plus the rank: name → result, or the error that was raised. As each job begins, its
+name is printed.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ if os.environ.get("RLCOURSE_FAULT"):
 import torch
 
 from rlcourse.agents.runs import Runs
-from rlcourse.experiments.distributed import LostProcess, connected, train_data_parallel
+from rlcourse.experiments.distributed import LostProcess, connected, train_data_parallel, train_in_folder
 
 
 @contextlib.contextmanager
@@ -40,11 +41,12 @@ def main(jobs, output):
         for name, arguments in pickle.loads(Path(jobs).read_bytes())[rank]:
             print(name, flush=True)
             with drifting(rank) if name == "drift" else contextlib.nullcontext():
+                train = train_in_folder if "folder" in arguments else train_data_parallel
                 try:
-                    found[name] = train_data_parallel(**arguments, progress=False)
+                    found[name] = train(**arguments, progress=False)
                 except LostProcess:
                     raise
-                except (ValueError, RuntimeError) as error:
+                except (ValueError, RuntimeError, OSError) as error:
                     found[name] = error
     Path(f"{output}{rank}").write_bytes(pickle.dumps(found))
 

@@ -1,8 +1,13 @@
-"""Data-parallel training: two processes take the step of one, drift and lost processes are noticed, nothing hangs."""
+"""Data-parallel training: two processes take the step of one, drift and lost processes are noticed, nothing hangs, kills
+change nothing.
+"""
 
 import dataclasses
+import multiprocessing
 import os
 import pickle
+import random
+import runpy
 import signal
 import socket
 import subprocess
@@ -18,14 +23,16 @@ import torch.distributed as dist
 from rlcourse import A2C, PPO, TRPO, VPG, train
 from rlcourse.agents.ppo import PenaltyPPO
 from rlcourse.agents.rollout import Batch
-from rlcourse.experiments import cli, distributed
-from rlcourse.experiments.storage import load_run, read_config
+from rlcourse.experiments import cli, distributed, storage
+from rlcourse.experiments.distributed import SaidByFirst
+from rlcourse.experiments.storage import find_runs, load_run, read_config, read_tree
 
 HAS_GLOO = dist.is_available() and dist.is_gloo_available()
 pytestmark = pytest.mark.skipif(not HAS_GLOO, reason="this PyTorch has no gloo, which connects the processes")
 
 ROOT = Path(__file__).parents[2]
 WORKER = Path(__file__).with_name("distributed_worker.py")
+KEEPING = Path(__file__).with_name("keeping_worker.py")
 ENVS, STEPS = 6, 16
 SMALL = {"num_envs": ENVS, "num_steps": STEPS, "hidden_sizes": (8, 8)}
 SHARED = {"normalize_obs": True, "normalize_reward": True}
@@ -49,6 +56,7 @@ SEVERAL = {
     "VPG, 3 minibatches": (VPG(**SMALL, num_minibatches=3), "CartPole-v1", 1),
     "PPO, 5 minibatches": (PPO(**SMALL, num_minibatches=5, update_epochs=2), "CartPole-v1", 1),
 }
+KEPT = PPO(**SMALL, **SHARED, num_minibatches=4, update_epochs=2), "CartPole-v1"
 SIZE = 2
 
 
@@ -96,6 +104,13 @@ def found(tmp_path_factory):
         ("uneven", arguments(VPG(num_envs=7), "CartPole-v1", 1)),
         ("few", arguments(VPG(num_envs=1), "CartPole-v1", 1)),
         ("drift", arguments(VPG(**SMALL), "CartPole-v1", 5, check_every=2)),
+        ("whole", arguments(*KEPT, 4)),
+        ("kept", arguments(*KEPT, 2, folder=folder / "kept")),
+        ("again", arguments(*KEPT, 2, folder=folder / "kept")),
+        ("not resumed", arguments(*KEPT, 4, folder=folder / "kept")),
+        ("resumed", arguments(*KEPT, 4, folder=folder / "kept", resume=True)),
+        ("uneven, kept", arguments(VPG(num_envs=7), "CartPole-v1", 1, folder=folder / "uneven")),
+        ("no such environment", arguments(VPG(**SMALL), "CartPole-v7", 1, folder=folder / "unknown")),
     ]
     jobs = [[*common, ("arguments", arguments(VPG(**SMALL), "CartPole-v1", 1, seed=rank))] for rank in range(SIZE)]
     for code, error in finish(start(folder, jobs), 120):
@@ -181,6 +196,163 @@ def test_all_processes_refuse_what_cannot_be(found, name, kind, words):
         assert not [word for word in words if word not in str(each[name])], each[name]
 
 
+# ---------------------------------------------------------------------------------------------------------- checkpoints
+
+
+def test_process_0_keeps_the_run_and_all_go_on_where_they_stood(found):
+    """Made longer, it equals the run in one go, bit for bit; the checkpoint holds what each process had for itself."""
+    for name in ("kept", "again", "resumed"):
+        assert [len(each[name]) for each in found] == [1, 0]
+    (folder,) = found[0]["resumed"]
+    run, whole = load_run(folder), found[0]["whole"]
+    assert_same_bits([run, whole])
+    assert read_config(folder)["trained_together"]["processes"] == SIZE and run.facts() == whole.facts()
+    (file,) = folder.parent.glob("*.checkpoint")
+    tree = read_tree(file, "checkpoint")
+    parts = [tree["snapshot"], *tree["others"]]
+    assert [len(part["obs"]) for part in parts] == [ENVS // SIZE] * SIZE and not np.array_equal(*(part["obs"] for part in parts))
+    np.testing.assert_array_equal(*(part["agent"]["parameters"] for part in parts))
+    assert not list(folder.parent.glob("*.lock"))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "words"),
+    [
+        ("not resumed", FileExistsError, "can go on: resume it"),
+        ("uneven, kept", ValueError, "num_envs = 7 cannot be shared"),
+        ("no such environment", ValueError, "CartPole-v7"),
+    ],
+)
+def test_process_0_alone_says_what_is_wrong_for_all(found, name, kind, words):
+    assert type(found[0][name]) is kind and words in str(found[0][name])
+    assert type(found[1][name]) is SaidByFirst and "process 1 of 2: process 0 has failed" in str(found[1][name])
+
+
+TOGETHER = {"WORLD_SIZE": str(SIZE), "MASTER_ADDR": "127.0.0.1", "USE_LIBUV": "0"}
+
+
+ENDLESS = 10**9
+
+
+def keeping(folder, algorithm="PPO", batched=True, total_steps=ENDLESS):
+    """The arguments of the training that is killed."""
+    kind = KEPT[0] if algorithm == "PPO" else VPG(**SMALL)
+    what = {"folder": folder, "algorithm": kind, "env": "CartPole-v1", "total_steps": total_steps, "seed": 3}
+    return what | {"batched": batched, "every": 0, "resume": True, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def group_of():
+    """Start a group that keeps a checkpoint. Where processes can fork, the packages are imported once for all."""
+    method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+    context = multiprocessing.get_context(method)
+    if method == "forkserver":
+        context.set_forkserver_preload(["rlcourse.experiments.distributed"])
+
+    def started(what):
+        port = str(free_port())
+        processes = []
+        for rank in range(SIZE):
+            names = {"ENVIRONMENT": TOGETHER | {"RANK": str(rank), "MASTER_PORT": port}, "ARGUMENTS": what}
+            processes.append(context.Process(target=runpy.run_path, args=(str(KEEPING), names)))
+            processes[-1].start()
+        return processes
+
+    return started
+
+
+def ended(processes):
+    """Their exit codes; nothing is left running."""
+    for process in processes:
+        process.join(60)
+        process.kill()
+        process.join()
+    return [process.exitcode for process in processes]
+
+
+def wait_for_checkpoint(processes, folder, newer_than):
+    while all(process.is_alive() for process in processes):
+        times = [file.stat().st_mtime_ns for file in folder.glob("*.checkpoint")]
+        if times and max(times) > newer_than:
+            return max(times)
+        time.sleep(0.005)
+    return newer_than
+
+
+def killed(group_of, folder, kind, times, rng):
+    """Start a training, kill all its processes at a random moment, start it again …"""
+    last = 0
+    for _ in range(times):
+        processes = group_of(keeping(folder, *kind))
+        last = wait_for_checkpoint(processes, folder, last)
+        time.sleep(rng.uniform(0, 0.3))
+        for process in rng.sample(processes, SIZE):
+            process.kill()
+        assert 0 not in ended(processes)
+
+
+def assert_as_undisturbed(group_of, folder, kind):
+    """Some updates more, and it is what a group gives that nobody has disturbed."""
+    (file,) = folder.glob("*.checkpoint")
+    steps = read_tree(file, "checkpoint")["snapshot"]["env_steps"] + 3 * ENVS * STEPS
+    for each in (folder, folder / "undisturbed"):
+        assert ended(group_of(keeping(each, *kind, total_steps=steps))) == [0] * SIZE
+    disturbed, undisturbed = (load_run(path) for path in find_runs(folder))
+    assert_same_bits([disturbed, undisturbed])
+    assert disturbed.history["env_steps"][0, -1] == steps
+    assert not [*folder.rglob("*.part"), *folder.rglob("*.lock")]
+
+
+without_signals = pytest.mark.skipif(os.name == "nt", reason="Windows has no signals for another process")
+
+
+@without_signals
+def test_two_kills_of_all_processes_change_nothing(group_of, tmp_path):
+    killed(group_of, tmp_path, ("PPO", True), 2, random.Random(0))
+    assert_as_undisturbed(group_of, tmp_path, ("PPO", True))
+
+
+@pytest.mark.full
+@without_signals
+@pytest.mark.parametrize("kind", [("VPG", True), ("PPO", True), ("VPG", False), ("PPO", False)])
+def test_twenty_kills_of_all_processes_change_nothing(group_of, kind, tmp_path, record_property):
+    """Data-parallel training, all processes killed (SIGKILL) 20 times at random moments: bit for bit as undisturbed"""
+    killed(group_of, tmp_path, kind, 5, random.Random(1))
+    assert_as_undisturbed(group_of, tmp_path, kind)
+    record_property("measured", f"{kind[0]}{'' if kind[1] else ', Gymnasium'}: 5 kills")
+
+
+@without_signals
+def test_a_signal_to_one_process_stops_all_saved(group_of, tmp_path, alone_in_a_group):
+    """It goes on with as many processes, and with no other number."""
+    processes = group_of(keeping(tmp_path))
+    wait_for_checkpoint(processes, tmp_path, 0)
+    os.kill(processes[1].pid, signal.SIGTERM)
+    assert ended(processes) == [1] * SIZE and not read_config(find_runs(tmp_path)[0])["finished"]
+    with pytest.raises(FileExistsError, match="processes = 2 there, 1 here.*Train as there"):
+        distributed.train_in_folder(**keeping(tmp_path))
+    assert_as_undisturbed(group_of, tmp_path, ("PPO", True))
+
+
+@pytest.fixture
+def alone_in_a_group(monkeypatch):
+    """This process is what torchrun --nproc-per-node 1 starts."""
+    for name, value in (TOGETHER | {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": str(free_port())}).items():
+        monkeypatch.setenv(name, value)
+
+
+def test_a_checkpoint_is_written_as_often_as_told_and_taken_up(alone_in_a_group, tmp_path, monkeypatch):
+    def noting(path, kind, tree):
+        writes.append(tree["snapshot"]["iteration"])
+        real(path, kind, tree)
+
+    writes, real = [], storage.write_tree
+    monkeypatch.setattr(storage, "write_tree", noting)
+    for every, updates in ((0, 3), (1000.0, 3), (0, 5)):
+        distributed.train_in_folder(**keeping(tmp_path / str(every), total_steps=updates * ENVS * STEPS) | {"every": every})
+    assert writes == [1, 2, 3, 3] + [1, 3] + [3, 4, 5, 5], "after each update; at the ends; and from the third update on"
+
+
 # ------------------------------------------------------------------------------------------------------- lost processes
 
 
@@ -209,15 +381,21 @@ def test_a_lost_process_ends_the_others(tmp_path, how):
 # ----------------------------------------------------------------------------------------------------------------- command
 
 
-def test_the_command_under_torchrun(tmp_path):
-    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port())]
+def torchrun(folder, *options):
+    """The command in two processes."""
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port())]
     train_it = ["-m", "rlcourse", "train", "VPG", "--env", "CartPole-v1", "--num-envs", "4", "--data-parallel"]
-    rest = ["--num-steps", "8", "--seed", "5", "--total-steps", "64", "--folder", str(tmp_path), "--no-progress"]
-    command = [sys.executable, *torchrun, *train_it, *rest]
-    done = subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, encoding="utf-8", timeout=120)
-    assert done.returncode == 0, done.stderr
-    (folder,) = (tmp_path / "default").iterdir()
-    assert done.stdout.count(folder.name) == 1, "process 0 alone reports"
+    rest = ["--num-steps", "8", "--seed", "5", "--folder", str(folder), "--no-progress", *options]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "encoding": "utf-8"}
+    return subprocess.Popen([sys.executable, *launcher, *train_it, *rest], env=environment(), cwd=ROOT, **pipes)
+
+
+def test_the_command_under_torchrun(tmp_path):
+    with torchrun(tmp_path, "--total-steps", "64", "--timeout", "100") as process:
+        out, error = process.communicate(timeout=120)
+    assert process.returncode == 0, error
+    (folder,) = find_runs(tmp_path)
+    assert out.count(folder.name) == 1, "process 0 alone reports"
     config, result = read_config(folder), load_run(folder)
     assert config["finished"] and config["settings"]["num_envs"] == 4 and "--data-parallel" in config["command"]
     assert result.history["env_steps"].tolist() == [[32, 64]]
@@ -249,14 +427,42 @@ def test_wrong_arguments_are_refused(no_torchrun, change, kind, words):
         distributed.train_data_parallel(**given)
 
 
-@pytest.mark.parametrize("options", [["--seeds", "0-1"], ["--processes", "2"], ["--resume"]])
+@pytest.mark.parametrize("options", [["--seeds", "0-1"], ["--processes", "2"]])
 def test_the_command_refuses_what_belongs_to_several_runs(no_torchrun, options, tmp_path, capsys):
     where = ["--env", "CartPole-v1", "--folder", str(tmp_path), "--data-parallel"]
     assert cli.main(["train", "VPG", *where, *options]) == 2
     assert "one run" in capsys.readouterr().err
 
 
-def test_a_run_folder_is_not_written_twice(no_torchrun, tmp_path, capsys):
-    (tmp_path / "default" / "VPG-CartPole-v1-recommended-s0").mkdir(parents=True)
-    assert cli.main(["train", "VPG", "--env", "CartPole-v1", "--folder", str(tmp_path), "--data-parallel"]) == 1
-    assert "is there already" in capsys.readouterr().err
+def test_the_timeout_belongs_to_data_parallel_training(no_torchrun, tmp_path, capsys):
+    assert cli.main(["train", "VPG", "--env", "CartPole-v1", "--folder", str(tmp_path), "--timeout", "5"]) == 2
+    assert "--timeout goes with --data-parallel" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--data-parallel", "--data_parallel"])
+def test_of_wrong_usage_process_0_alone_speaks(no_torchrun, monkeypatch, capsys, option):
+    """The others wait for torchrun to end them, so that they do not end process 0; if it does not, they speak, too."""
+    line = ["train", "VPG", "--env", "CartPole-v1", option, "--gamma", "3"]
+    monkeypatch.setattr(cli.time, "sleep", lambda seconds: capsys.readouterr().err or waits.append(seconds))
+    waits = []
+    for rank, others in (("0", []), ("1", [cli.AFTER_FIRST])):
+        monkeypatch.setenv("RANK", rank)
+        assert cli.main(line) == 2 and "gamma=3" in capsys.readouterr().err and waits == others
+    assert cli.main(["train", "VPG"]) == 2 and len(waits) == 1, "RANK means nothing without --data-parallel"
+
+
+@pytest.mark.full
+@without_signals
+def test_ctrl_c_under_torchrun_saves_and_resume_goes_on(tmp_path):
+    """Ctrl-C under torchrun: both processes stop after the same update, saved, with one message; --resume goes on"""
+    with torchrun(tmp_path, "--total-steps", "100000000", "--every", "0") as process:
+        while process.poll() is None and not list(tmp_path.glob("default/*.checkpoint")):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        error = process.communicate(timeout=60)[1]
+    assert error.count("rlcourse: stopped after") == 1 and "--resume" in error
+    (file,) = tmp_path.glob("default/*.checkpoint")
+    stood = read_tree(file, "checkpoint")["snapshot"]["env_steps"]
+    with torchrun(tmp_path, "--total-steps", str(stood + 64), "--resume") as process:
+        assert process.communicate(timeout=120)[1] == "" and process.returncode == 0
+    assert load_run(find_runs(tmp_path)[0]).history["env_steps"][0, -1] == stood + 64

@@ -16,6 +16,7 @@ import torch
 
 from rlcourse import A2C, PPO, TRPO, VPG, iterate, make_env, recommended, train
 from rlcourse.agents.ppo import PenaltyPPO
+from rlcourse.equations.processes import Alone
 from rlcourse.experiments import storage
 from rlcourse.experiments.storage import find_runs, load_run, read_config, read_history, train_in_folder
 
@@ -293,14 +294,14 @@ def test_a_flipped_bit_in_a_checkpoint_is_noticed(tmp_path):
 
 
 def test_kinds_and_formats_are_checked(tmp_path, monkeypatch):
-    storage.write_arrays(tmp_path / "a", "weights", {"x": np.arange(3)})
-    with pytest.raises(ValueError, match="does not say that it holds the checkpoint"):
-        storage.read_arrays(tmp_path / "a", "checkpoint")
+    data = storage.packed("weights", {"x": np.arange(3)})
+    with pytest.raises(ValueError, match="'a' was not written .*does not say that it holds the checkpoint"):
+        storage.unpacked(data, "checkpoint", "a")
     monkeypatch.setattr(storage, "FORMAT", 99)
-    storage.write_arrays(tmp_path / "new", "weights", {"x": np.arange(3)})
+    data = storage.packed("weights", {"x": np.arange(3)})
     monkeypatch.undo()
-    with pytest.raises(ValueError, match="format 99.*Update rlcourse"):
-        storage.read_arrays(tmp_path / "new", "weights")
+    with pytest.raises(ValueError, match="'new' has format 99.*Update rlcourse"):
+        storage.unpacked(data, "weights", "new")
     with pytest.raises(FileNotFoundError, match="no run folder"):
         load_run(tmp_path)
     with pytest.raises(FileNotFoundError, match="no runs in"):
@@ -580,6 +581,19 @@ def test_an_interrupt_ends_after_the_update_and_the_callers_handlers_come_back(t
     assert signal.getsignal(signal.SIGINT) is before
     whole = train(VPG(**QUICK), "CartPole-v1", total_steps=256, seeds=[0, 3], progress=False)
     assert torch.equal(load_run(quick(tmp_path, resume=True)[1]).agent.parameters[0], whole.agent.parameters[1])
+
+
+class WithOneThatWantsEverything(Alone):
+    def mean(self, x):
+        return (x + 1) / 2
+
+
+def test_what_one_process_of_a_group_wants_all_do(monkeypatch):
+    """Save, because its clock says so; stop, because it was sent a signal."""
+    keeper, saved = storage._Keeper(None, 1000.0, [], WithOneThatWantsEverything()), []
+    keeper.last = time.monotonic()
+    monkeypatch.setattr(keeper, "save", lambda: saved.append(keeper.state))
+    assert keeper("state") and saved == ["state"]
 
 
 def test_history_of_a_run_is_plain_numbers(tmp_path):

@@ -20,6 +20,14 @@ FAULTS = [
         "with together(Alone()):",
         "Every process trains on its own, on the same environments.",
     ),
+    ("callbacks are not called", "if any([callback(state) for callback in callbacks]):", "if False:", "There is no checkpoint."),
+    (
+        "a resume begins anew",
+        'how = {"dtype": dtype, "batched": batched, "resume": resume}',
+        'how = {"dtype": dtype, "batched": batched, "resume": None}',
+        "A resumed training takes as long as the whole one.",
+    ),
+    ("process 0 fails in silence", "if not data:", "if False:", "The others say that a file is damaged."),
     ("uneven shares", "if envs % size:", "if False:", "One environment is left out, and nobody is told."),
     (
         "lost processes are not named",

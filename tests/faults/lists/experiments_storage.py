@@ -1,7 +1,7 @@
 """One-line faults of run folders and checkpoints."""
 
 MODULE = "rlcourse.experiments.storage"
-TESTS = ["tests/experiments/test_storage.py"]
+TESTS = ["tests/experiments/test_storage.py", "tests/experiments/test_distributed.py"]
 FAULTS = [
     ("written in place", 'temporary = path.with_name(f"{beside or path.name}.{uuid.uuid4().hex}.part")', "temporary = path",
      "A kill while a checkpoint is written leaves half of it, and nothing else."),
@@ -18,5 +18,11 @@ FAULTS = [
     ("another's runs are overwritten", "            _configs(self.plan)", "            pass",
      "Seeds 0-1 and 1-2, begun at the same time: the later one replaces seed 1."),
     ("a mixture after a kill", 'config | {"finished": False}', "config", "A run made longer has new histories and old weights."),
+    ("all go on as process 0", "snapshots[group.rank] if snapshots", "snapshots[0] if snapshots",
+     "After a resume all processes play the same episodes."),
+    ("a signal stops one process", "due, self.stop = self.group.mean(np.array([due, bool(self.asked)], float)) > 0",
+     "due, self.stop = due, bool(self.asked)", "The others wait for it until the timeout."),
+    ("any number of processes", 'facts |= {"processes": self.processes} if self.processes > 1 else {}', "pass",
+     "Three processes go on with the parts of two."),
     ("a signal is not noted", "asked.append(signum)", "pass", "Ctrl-C is swallowed, and the training goes on."),
 ]  # fmt: skip
