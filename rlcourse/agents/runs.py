@@ -234,7 +234,7 @@ class Runs:
             F = Jᵀ H J / B           J: outputs of the network in θ;  H: Hessian of the KL in these outputs (and log σ)
 
         This is exact, because at θ_old the gradient of the KL is 0. J and Jᵀ are passes through the networks without autograd;
-        only H, a few numbers per state, is differentiated twice: several times faster than two backward passes.
+        only H, a few numbers per state, is differentiated twice: faster than two backward passes, several times on large batches.
 
         Args:
             obs: (R, B, obs_size). damping: c ≥ 0; a number, or (R,).

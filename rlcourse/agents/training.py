@@ -407,10 +407,11 @@ def train(algorithm, env, *, total_steps, seeds, progress=True, dtype=torch.floa
     """
     callbacks = _checked_callbacks(callbacks)
     updates = iterate(algorithm, env, total_steps=total_steps, seeds=seeds, dtype=dtype, batched=batched, resume=resume)
-    bar = tqdm(total=total_steps, unit=" steps", disable=not progress, desc=type(algorithm).__name__)
+    before = min((resume or {}).get("env_steps", 0), total_steps)  # they do not count for steps per second
+    bar = tqdm(total=total_steps, initial=before, unit=" steps", disable=not progress, desc=type(algorithm).__name__)
     with contextlib.closing(updates), contextlib.closing(bar):
         for state in updates:
-            if bar.n == 0 and progress:
+            if bar.n == before and progress:
                 twin = " twin" if state.env_is_batched else ""  # the line must fit a notebook's page
                 bar.set_description(f"{type(algorithm).__name__}, {state.env_name}{twin}, {len(state.runs)} runs")
             bar.update(min(state.env_steps, total_steps) - bar.n)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from tqdm.auto import tqdm
 
 from rlcourse import VPG, evaluate, iterate, load, make_env, recommended, train
 from rlcourse.agents import training
@@ -127,6 +128,14 @@ def test_progress_bar_writes_only_when_asked(capsys):
     assert capsys.readouterr() == ("", "")
     train(VPG(**QUICK), "CartPole-v1", total_steps=64, seeds=[0], progress=True)
     assert "VPG" in capsys.readouterr().err
+
+
+def test_steps_from_before_a_resume_do_not_count_for_the_rate(monkeypatch):
+    kept, bars = [], []
+    train(VPG(**QUICK), "CartPole-v1", total_steps=64, seeds=[0], progress=False, callbacks=[lambda s: kept.append(s.snapshot())])
+    monkeypatch.setattr(training, "tqdm", lambda *a, **k: bars.append(tqdm(*a, **k)) or bars[0])
+    train(VPG(**QUICK), "CartPole-v1", total_steps=128, seeds=[0], resume=kept[-1])
+    assert bars[0].initial == 64 and bars[0].n == 128 and "VPG, CartPole-v1" in bars[0].desc
 
 
 # ---- environments -------------------------------------------------------------------------------------------------------
