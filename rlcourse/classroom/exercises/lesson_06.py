@@ -221,10 +221,15 @@ class _Noise:
     def __init__(self, values):
         self.values = np.asarray(values, float)
 
-    def standard_normal(self, size=None):
-        if size is not None and np.prod(size) != self.values.size:
-            raise Wrong(f"You drew noise of the shape {size}. Each action dimension needs its own, so take the shape of mean.")
-        return self.values.reshape(size if size is not None else self.values.shape)
+    def standard_normal(self, size=None, dtype=float):
+        shape = () if size is None else size
+        if np.prod(shape) != self.values.size:
+            raise Wrong(f"You drew noise of the shape {shape}. Each action dimension needs its own, so take the shape of mean.")
+        return self.values.reshape(shape).astype(dtype)
+
+    def normal(self, loc=0.0, scale=1.0, size=None):
+        shape = np.broadcast_shapes(np.shape(loc), np.shape(scale)) if size is None else size
+        return np.asarray(loc) + np.asarray(scale) * self.standard_normal(shape)
 
 
 @exercise("06.3", "A colleague's seven lines", kind="implement", level=2, minutes=25)

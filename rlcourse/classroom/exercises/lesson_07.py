@@ -60,7 +60,11 @@ def is_right(answer):
 
 
 def _verdict(answer, function):
-    verdict = run(answer, function)
+    def gae(rewards, values, next_values, terminated, truncated, gamma, gae_lambda):  # by position or by name, lists too
+        arrays = map(np.asarray, (rewards, values, next_values, terminated, truncated))
+        return function(*arrays, gamma, gae_lambda)
+
+    verdict = run(answer, gae)
     if not isinstance(verdict, bool | np.bool_):
         raise Wrong(f"is_right must return True or False, not {type(verdict).__name__}.")
     return bool(verdict)

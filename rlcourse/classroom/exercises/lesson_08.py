@@ -77,6 +77,14 @@ def as_extreme(difference, observed):
     return abs(difference) >= abs(observed) - 1e-9
 
 
+def at_least(difference, observed):
+    return difference >= observed - 1e-9
+
+
+def at_most(difference, observed):
+    return difference <= observed + 1e-9
+
+
 @exercise("08.2", "A test without a formula", kind="implement", level=2, minutes=25)
 def permutation_test(answer):
     cases = [
@@ -105,12 +113,10 @@ def _test_fault(got, a, b):
     splits = [np.isin(np.arange(len(scores)), first) for first in combinations(range(len(scores)), n)]
     by_sums = np.mean([abs(scores[one].sum() - scores[~one].sum()) >= abs(sums) - 1e-9 for one in splits])
     known = {
-        "That counts one side only. A lead of b would have surprised you as much.": share_of_splits(
-            a, b, lambda d, observed: d >= observed - 1e-9
-        ),
-        "That counts the other side only: how often b leads by as much.": share_of_splits(
-            a, b, lambda d, observed: d <= observed + 1e-9
-        ),
+        "That counts one side only. A lead of b would have surprised you as much.": share_of_splits(a, b, at_least),
+        "That counts the other side only: how often b leads by as much.": share_of_splits(a, b, at_most),
+        "That is twice the smaller one-sided share. Count the splits with |difference| at least as large, on both sides; they "
+        "need not be equally many.": 2 * min(share_of_splits(a, b, side) for side in (at_least, at_most)),
         "The observed split is one of the possible ones and counts, too: “at least as large”.": share_of_splits(
             a, b, lambda d, observed: abs(d) > abs(observed) + 1e-9
         ),

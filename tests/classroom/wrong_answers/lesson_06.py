@@ -119,6 +119,7 @@ WRONG = {
             _changed(LINES, ("standard_normal(mean.shape)", "standard_normal((len(mean), 1))")),
             "shape of mean",
         ),
+        ("one number for all", _changed(LINES, ("standard_normal(mean.shape)", "standard_normal()")), "shape ()"),
         ("no square root of 2π", _changed(LINES, ("np.log(2 * np.pi)", "np.log(np.pi)")), "has the mass 1.414"),
         ("σ not squared", _changed(LINES, ("/ log_std.exp()", "/ (2 * log_std).exp()")), "by which power of σ"),
     ],
@@ -138,5 +139,20 @@ WRONG = {
         ("the value itself", _half(4992, 100, 0.32), "How far does a weight move"),
         ("scale the wrong way", _half(4992, 1560, 3.2), "not within half"),
         ("scale too small", _half(4992, 1560, 0.01), "% of the training"),
+    ],
+}
+
+ALSO_RIGHT = {
+    "06.3": [
+        ("normal, by its size", _changed(LINES, ("standard_normal(mean.shape)", "normal(size=mean.shape)"))),
+        (
+            "normal, with mean and σ",
+            _changed(
+                LINES,
+                ("rng.standard_normal(mean.shape)", "rng.normal(mean, log_std.exp())"),
+                ("mean + log_std.exp() * noise", "noise"),
+            ),
+        ),
+        ("float32", _changed(LINES, ("standard_normal(mean.shape)", "standard_normal(mean.shape, dtype=np.float32)"))),
     ],
 }

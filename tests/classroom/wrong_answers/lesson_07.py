@@ -47,3 +47,17 @@ WRONG = {
         ("three words", 'reply = "works as intended"', "too few"),
     ],
 }  # fmt: skip
+
+RIGHT = TEST.format(verdict="np.allclose(advantages, by_hand) and np.allclose(targets, by_hand + values)")
+CALL = "truncated, 0.5, 0.5)"
+ALSO_RIGHT = {
+    "07.2": [
+        ("two by name", RIGHT.replace(CALL, "truncated, gamma=0.5, gae_lambda=0.5)")),
+        ("all by name", RIGHT.replace("(rewards, values, next_values, terminated, " + CALL,
+                                      "(rewards=rewards, values=values, next_values=next_values, terminated=terminated, "
+                                      "truncated=truncated, gamma=0.5, gae_lambda=0.5)")),
+        ("lists", RIGHT.replace("(rewards, values, next_values, terminated, " + CALL,
+                                "(rewards.tolist(), values.tolist(), next_values.tolist(), terminated.tolist(), "
+                                "truncated.tolist(), 0.5, 0.5)")),
+    ],
+}  # fmt: skip

@@ -61,6 +61,14 @@ WRONG = {
     "08.2": [
         ("one side", _test("d >= observed - 1e-9"), "one side only"),
         ("other side", _test("d <= observed + 1e-9"), "the other side only"),
+        (
+            "SciPy's two-sided",
+            "from scipy import stats\n"
+            "def p_value(a, b):\n"
+            "    lead = lambda x, y, axis: x.mean(axis) - y.mean(axis)\n"
+            "    return stats.permutation_test((a, b), lead, vectorized=True, n_resamples=np.inf).pvalue",
+            "twice the smaller",
+        ),
         ("strictly more", _test("abs(d) > abs(observed) + 1e-9"), "counts, too"),
         ("sums", _test(RIGHT, "scores[one].sum() - scores[~one].sum()"), "Sums instead of means"),
         ("the rest", _test(RIGHT, end="1 - hits / total"), "*less* extreme"),
