@@ -40,6 +40,11 @@ def main(arguments=None) -> int:
     _mend_streams()
     if "" not in sys.path:
         sys.path.append("")  # modules of one's own in this folder: `rlcourse` finds them as `python -m rlcourse` does
+    with contextlib.redirect_stderr(Patient(sys.stderr)):
+        return _run(arguments)
+
+
+def _run(arguments):
     try:
         return commands.main(arguments, prog_name="rlcourse", standalone_mode=False, obj=arguments) or 0
     except click.ClickException as error:
@@ -81,6 +86,25 @@ def _mend_streams():
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+
+
+class Patient:
+    """A stream that drops what cannot be written: a closed terminal, or a full disk, must not end a training."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def write(self, text):
+        with contextlib.suppress(OSError):
+            self.stream.write(text)
+        return len(text)
+
+    def flush(self):
+        with contextlib.suppress(OSError):
+            self.stream.flush()
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
 
 
 def answer_apart():

@@ -67,7 +67,8 @@ def train_in_folder(
 ):  # fmt: skip
     """`train`, with a folder for each run and a checkpoint on the way. A kill at any moment loses at most `every` seconds.
 
-    Ctrl-C (and a request to terminate) ends the training after the current update and saves it; another, a second later, at once.
+    Ctrl-C, a request to terminate, or a terminal that is closed ends the training after the current update and saves it;
+    another one, a second later, ends it at once.
 
     Args:
         folder: the experiment's folder, made if it is missing.
@@ -334,7 +335,10 @@ def _signals():
     if threading.current_thread() is not threading.main_thread():  # only the main thread may; others are not interrupted
         yield asked
         return
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if getattr(signal, "SIGHUP", None) and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored: under nohup
+        numbers.append(signal.SIGHUP)  # the terminal has been closed
+    before = {number: signal.signal(number, note) for number in numbers}
     try:
         yield asked
     finally:

@@ -361,6 +361,31 @@ def test_a_closed_stream_is_no_error(name, tmp_path, monkeypatch):
         getattr(sys, name).close()
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_complaints_that_cannot_be_written_end_nothing(tmp_path):
+    environment = dict(os.environ, PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1")
+    command = [sys.executable, "-m", "rlcourse", *f"train VPG --env CartPole-v1 {SMALL} --progress --json".split()]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=full)
+    assert done.returncode == 0 and json.loads(done.stdout)[0]["finished"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such terminals")
+def test_a_terminal_that_is_closed_stops_and_saves(tmp_path):
+    import pty
+
+    ours, theirs = pty.openpty()
+    environment = dict(os.environ, PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1")
+    command = [sys.executable, "-m", "rlcourse", *"train VPG --env CartPole-v1 --total-steps 100000000 --every 0".split()]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        while process.poll() is None and not list(tmp_path.glob("runs/default/*.checkpoint")):
+            time.sleep(0.02)
+        os.close(ours)
+        process.send_signal(signal.SIGHUP)
+    assert process.returncode == 128 + signal.SIGHUP and not list(tmp_path.rglob("*.part"))
+
+
 def test_letters_that_an_encoding_lacks_are_escaped(tmp_path):
     environment = dict(os.environ, PYTHONPATH=str(ROOT), PYTHONIOENCODING="cp1252", PYTHONUTF8="0")
     command = [sys.executable, "-m", "rlcourse", "train", "PPO", "--env", "CartPole-v1", "--help"]

@@ -555,7 +555,7 @@ def test_twenty_kills_change_nothing(start, kind, batched, tmp_path, undisturbed
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for another process")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", None)])
 def test_an_interrupted_training_saves_itself_and_can_go_on(start, number, tmp_path, undisturbed):
     process = start(tmp_path, "VPG", True)
     wait_for_checkpoint(process, tmp_path, 0)
