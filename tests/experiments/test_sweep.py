@@ -198,9 +198,8 @@ def test_a_failing_job_is_tried_once_more_and_reported(tmp_path, faulty):
     jobs = small("faulty_envs:Broken-v0") + small("faulty_envs:Hasty-v0") + small()
     here = AtOnce()
     report = sweep(jobs, tmp_path / "x", executor=here, progress=False)
-    assert [(job.env, why.split(" (see")[0]) for job, why in report.failed.items()] == [
-        ("faulty_envs:Broken-v0", "ZeroDivisionError: a fault of this environment")
-    ]
+    ((job, why),) = report.failed.items()
+    assert job.env == "faulty_envs:Broken-v0" and "ZeroDivisionError: a fault of this environment (faulty_envs.py, line" in why
     assert here.calls == 5 and len(report.folders) == 4
     (details,) = (tmp_path / "x").glob("*.error.txt")
     assert "Traceback" in details.read_text(encoding="utf-8")
