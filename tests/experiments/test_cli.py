@@ -377,7 +377,9 @@ def test_a_terminal_that_is_closed_stops_and_saves(tmp_path):
     ours, theirs = pty.openpty()
     environment = dict(os.environ, PYTHONPATH=str(ROOT), OMP_NUM_THREADS="1")
     command = [sys.executable, "-m", "rlcourse", *"train VPG --env CartPole-v1 --total-steps 100000000 --every 0".split()]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+    heed = lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)  # noqa: E731  also if the tests run under nohup
+    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, **streams, preexec_fn=heed) as process:
         os.close(theirs)
         while process.poll() is None and not list(tmp_path.glob("runs/default/*.checkpoint")):
             time.sleep(0.02)

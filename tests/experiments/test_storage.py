@@ -472,11 +472,17 @@ def start():
         context.set_forkserver_preload(["rlcourse.experiments.storage"])
 
     def started(folder, kind, batched, **more):
-        process = context.Process(target=train_in_folder, kwargs=plan(folder, kind, batched) | more)
+        process = context.Process(target=_train, kwargs=plan(folder, kind, batched) | more)
         process.start()
         return process
 
     return started
+
+
+def _train(**how):
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also if the tests run under nohup, where it is ignored
+    train_in_folder(**how)
 
 
 def wait_for_checkpoint(process, folder, newer_than):
