@@ -207,7 +207,7 @@ def test_a_cell_that_fails_is_reported_and_nothing_is_saved(stored, monkeypatch)
 def test_numbers_and_paths_find_lessons(tmp_path, monkeypatch):
     monkeypatch.setattr(refresh, "NOTEBOOKS", tmp_path)
     for name in ("00_start.ipynb", "03_gae.ipynb", "scratch.ipynb"):
-        (tmp_path / name).touch()
+        nbformat.write(new_notebook(), tmp_path / name)
     assert [path.name for path in refresh.find([])] == ["00_start.ipynb", "03_gae.ipynb"]
     assert [path.name for path in refresh.find(["3", "00"])] == ["03_gae.ipynb", "00_start.ipynb"]
     assert refresh.find([str(tmp_path / "scratch.ipynb")]) == [tmp_path / "scratch.ipynb"]
