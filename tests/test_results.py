@@ -58,8 +58,16 @@ def test_every_published_number_has_a_source():
     assert used == set(results.SOURCES) and set(results.PUBLISHED) == set(results.TASKS)
 
 
-def test_figure_has_one_panel_for_each_task(folder):
-    assert results.figure(results.collected(folder)).png.startswith(b"\x89PNG")
+def test_figure_has_a_panel_for_each_task_and_a_line_for_each_algorithm(folder, monkeypatch):
+    monkeypatch.setattr(results, "show", lambda fig, alt: fig)
+    fig = results.figure(results.collected(folder))
+    assert {ax.get_title(): {line.get_label() for line in ax.get_lines()} for ax in fig.axes} == {
+        "CartPole-v1": {"VPG", "PPO"},
+        "Pendulum-v1": {"PPO"},
+    }
+    last = np.median(last_returns(folder, "PPO-Pendulum-v1"))
+    assert fig.axes[1].get_lines()[0].get_ydata()[-1] == pytest.approx(last)
+    assert [text.get_text() for text in fig.legends[0].get_texts()] == ["VPG", "PPO"]
 
 
 def test_unknown_task(capsys):

@@ -85,8 +85,8 @@ Made by `python tools/results.py` on {today} from the run folders that it keeps 
   bootstrap interval.
 - **Median steps**: environment steps until that mean first reaches the threshold, median over *all* runs. A run that never gets
   there counts as ∞; – if that is half of them or more.
-- **Seconds**: of training all seeds of a row together, on one core. The machine was busy with other work, up to five times more
-  than it has cores, so these are upper bounds and no speed measurement.
+- **Seconds**: of training all seeds of a row together in one process, by the clock, with whatever else the machine was doing: an
+  upper bound, and no measurement of speed.
 - **Settings**: *recommended* are those of [recommended](../rlcourse/agents/recommended.py), which says how they were found: by a
   search for the lessons, in a handful of trials for the others. *default* was not tuned for its task at all.
 """

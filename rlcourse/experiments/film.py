@@ -6,11 +6,10 @@ import os
 import sys
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 
 from rlcourse.experiments.storage import write_bytes
-from rlcourse.worlds.make_env import told
+from rlcourse.worlds.make_env import make, told
 
 WIDTH = 480  # pixels, at most
 
@@ -85,12 +84,7 @@ def _check_window(picture):
 
 
 def _drawing(env_id, mode):
-    try:
-        env = gymnasium.make(env_id, render_mode=mode)
-    except gymnasium.error.DependencyNotInstalled as error:
-        raise RuntimeError(f"{env_id} cannot be drawn: {error}") from error
-    except Exception as error:
-        raise ValueError(f"{env_id} cannot be made: {told(error)}.") from error
+    env = make(env_id, render_mode=mode)
     if mode not in env.metadata.get("render_modes", ()):
         env.close()
         raise ValueError(f"{env_id} draws no pictures ({mode}).")

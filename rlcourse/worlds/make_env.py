@@ -62,11 +62,11 @@ def make_env(env, num_envs=1, *, seed=0, batched=True):
                         "that makes one: make_env(lambda: MyEnv(...)), or a Gymnasium id.")
     if isinstance(env, str):
         if batched and (env in TWINS or (env in mujoco_batch.ROBOTS and mujoco_batch.available())):
-            with _made(env) as made:
+            with make(env) as made:
                 dynamics = TWINS[env] if env in TWINS else mujoco_batch.ROBOTS[env](made)
                 return _TwinWorld(env, made, dynamics, made.spec.max_episode_steps, seeds)
         _check_id(env)
-        return _GymnasiumWorld(lambda: _made(env, disable_env_checker=True), env, seeds)
+        return _GymnasiumWorld(lambda: make(env, disable_env_checker=True), env, seeds)
     if callable(env):
         first = [env()]
         if batched and (twin := getattr(first[0], "batched_twin", None)):
@@ -357,7 +357,7 @@ def told(error):
     return f"{type(error).__name__}: {' '.join(str(error).split()).rstrip('.')}{place}"
 
 
-def _made(env_id, **options):
+def make(env_id, **options):
     """gymnasium.make; ValueError where the environment's own code, or a package that it needs, is not there or fails."""
     try:
         return gymnasium.make(env_id, **options)

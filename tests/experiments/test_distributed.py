@@ -3,7 +3,6 @@ change nothing.
 """
 
 import dataclasses
-import multiprocessing
 import os
 import pickle
 import random
@@ -26,6 +25,7 @@ from rlcourse.agents.rollout import Batch
 from rlcourse.experiments import cli, distributed, storage
 from rlcourse.experiments.distributed import SaidByFirst
 from rlcourse.experiments.storage import find_runs, load_run, read_config, read_tree
+from tests.experiments.processes import context, wait_for_checkpoint
 
 HAS_GLOO = dist.is_available() and dist.is_gloo_available()
 pytestmark = pytest.mark.skipif(not HAS_GLOO, reason="this PyTorch has no gloo, which connects the processes")
@@ -243,18 +243,14 @@ def keeping(folder, algorithm="PPO", batched=True, total_steps=ENDLESS):
 
 @pytest.fixture(scope="module")
 def group_of():
-    """Start a group that keeps a checkpoint. Where processes can fork, the packages are imported once for all."""
-    method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-    context = multiprocessing.get_context(method)
-    if method == "forkserver":
-        context.set_forkserver_preload(["rlcourse.experiments.distributed"])
+    """Start a group that keeps a checkpoint."""
 
     def started(what):
         port = str(free_port())
         processes = []
         for rank in range(SIZE):
             names = {"ENVIRONMENT": TOGETHER | {"RANK": str(rank), "MASTER_PORT": port}, "ARGUMENTS": what}
-            processes.append(context.Process(target=runpy.run_path, args=(str(KEEPING), names)))
+            processes.append(context().Process(target=runpy.run_path, args=(str(KEEPING), names)))
             processes[-1].start()
         return processes
 
@@ -268,15 +264,6 @@ def ended(processes):
         process.kill()
         process.join()
     return [process.exitcode for process in processes]
-
-
-def wait_for_checkpoint(processes, folder, newer_than):
-    while all(process.is_alive() for process in processes):
-        times = [file.stat().st_mtime_ns for file in folder.glob("*.checkpoint")]
-        if times and max(times) > newer_than:
-            return max(times)
-        time.sleep(0.005)
-    return newer_than
 
 
 def killed(group_of, folder, kind, times, rng):
@@ -326,7 +313,7 @@ def test_twenty_kills_of_all_processes_change_nothing(group_of, kind, tmp_path, 
 def test_a_signal_to_one_process_stops_all_saved(group_of, tmp_path, alone_in_a_group):
     """It goes on with as many processes, and with no other number."""
     processes = group_of(keeping(tmp_path))
-    wait_for_checkpoint(processes, tmp_path, 0)
+    wait_for_checkpoint(processes, tmp_path)
     os.kill(processes[1].pid, signal.SIGTERM)
     assert ended(processes) == [1] * SIZE and not read_config(find_runs(tmp_path)[0])["finished"]
     with pytest.raises(FileExistsError, match="processes = 2 there, 1 here.*Train as there"):

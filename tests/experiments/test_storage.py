@@ -2,7 +2,6 @@
 
 import errno
 import json
-import multiprocessing
 import os
 import pickle
 import random
@@ -19,6 +18,7 @@ from rlcourse.agents.ppo import PenaltyPPO
 from rlcourse.equations.processes import Alone
 from rlcourse.experiments import storage
 from rlcourse.experiments.storage import find_runs, load_run, read_config, read_history, train_in_folder
+from tests.experiments.processes import context, wait_for_checkpoint
 
 QUICK = {"num_envs": 4, "num_steps": 16, "hidden_sizes": (8,)}
 EVERYTHING = PPO(**QUICK, num_minibatches=4, gamma=[0.9, 0.99], normalize_obs=True, normalize_reward=True, target_kl=0.003)
@@ -465,14 +465,10 @@ def plan(folder, kind, batched):
 
 @pytest.fixture(scope="module")
 def start():
-    """Start `train_in_folder` in a process of its own. Where processes can fork, the packages are imported once for all."""
-    method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-    context = multiprocessing.get_context(method)
-    if method == "forkserver":
-        context.set_forkserver_preload(["rlcourse.experiments.storage"])
+    """Start `train_in_folder` in a process of its own."""
 
     def started(folder, kind, batched, **more):
-        process = context.Process(target=_train, kwargs=plan(folder, kind, batched) | more)
+        process = context().Process(target=_train, kwargs=plan(folder, kind, batched) | more)
         process.start()
         return process
 
@@ -485,21 +481,12 @@ def _train(**how):
     train_in_folder(**how)
 
 
-def wait_for_checkpoint(process, folder, newer_than):
-    while process.is_alive():
-        times = [file.stat().st_mtime_ns for file in folder.glob("*.checkpoint")]
-        if times and max(times) > newer_than:
-            return max(times)
-        time.sleep(0.005)
-    return newer_than
-
-
 def kill_and_resume(start, folder, kills, kind, batched, rng):
     """Start a training, kill it at a random moment, start it again …; how many were really killed in the middle."""
     killed, last = 0, 0
     for _ in range(kills):
         process = start(folder, kind, batched)
-        last = wait_for_checkpoint(process, folder, last)
+        last = wait_for_checkpoint([process], folder, last)
         time.sleep(rng.uniform(0, 0.2))
         process.kill()
         process.join()
@@ -531,7 +518,7 @@ def undisturbed(tmp_path_factory):
 def test_a_lock_ends_with_its_process(start, tmp_path, monkeypatch):
     """In another process it is refused while the first one lives, and goes on when that has been killed."""
     process = start(tmp_path, "VPG", True, total_steps=10**9)
-    wait_for_checkpoint(process, tmp_path, 0)
+    wait_for_checkpoint([process], tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(storage, "PATIENCE", 0.0)
         with pytest.raises(FileExistsError, match="right now"):
@@ -564,7 +551,7 @@ def test_twenty_kills_change_nothing(start, kind, batched, tmp_path, undisturbed
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", None)])
 def test_an_interrupted_training_saves_itself_and_can_go_on(start, number, tmp_path, undisturbed):
     process = start(tmp_path, "VPG", True)
-    wait_for_checkpoint(process, tmp_path, 0)
+    wait_for_checkpoint([process], tmp_path)
     os.kill(process.pid, number)
     process.join()
     assert process.exitcode == 1 and not any(read_config(path)["finished"] for path in find_runs(tmp_path))
