@@ -402,7 +402,7 @@ def test_two_at_once_in_an_empty_folder(folder):
     said = [process.communicate(timeout=300)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     assert sum("Installed in" in text for text in said) == 1, said
-    assert start(folder, "setup").communicate(timeout=60)[0] == ""
+    assert start(folder, "setup").communicate(timeout=300)[0] == ""
     python = folder / ".venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     assert subprocess.run([python, "-c", "import pip"]).returncode == 0
 
@@ -428,18 +428,18 @@ def test_ctrl_c_is_left_to_the_command(folder):
     child = (
         "import signal, sys, time\n"
         "signal.signal(signal.SIGINT, lambda *_: (time.sleep(0.6), sys.exit(7)))\n"
-        "print('up', flush=True); time.sleep(60)"
+        "print('up', flush=True); time.sleep(600)"
     )
     process = run_in_python(folder, child)
     os.killpg(process.pid, signal.SIGINT)
-    rest, _ = process.communicate(timeout=30)
+    rest, _ = process.communicate(timeout=300)
     assert (process.returncode, rest) == (7, "")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows ends a process without telling it")
 def test_a_kill_is_passed_on(folder):
     """Nothing keeps running when course.py is ended from outside: its output closes, for the child has ended, too."""
-    process = run_in_python(folder, "import time; print('up', flush=True); time.sleep(60)")
+    process = run_in_python(folder, "import time; print('up', flush=True); time.sleep(600)")
     process.terminate()
-    rest, _ = process.communicate(timeout=30)
+    rest, _ = process.communicate(timeout=300)
     assert (process.returncode, rest) == (128 + signal.SIGTERM, "")

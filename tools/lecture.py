@@ -353,7 +353,7 @@ def print_pdf(browser, source, pdf):
         command = [str(browser), *options, f"--print-to-pdf={pdf}", source.as_uri()]
         pdf.unlink(missing_ok=True)
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=180)
+            subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600)
     return pdf.exists()
 
 

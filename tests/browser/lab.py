@@ -12,6 +12,8 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+# How long to wait for anything, s: no measure, only the end of what would hang. A busy machine may be many times slower.
+PATIENCE = 600
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync")  # fmt: skip
 KERNEL_IDLE = "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
@@ -75,8 +77,8 @@ def copy_of_the_lessons(folder):
     return Path(folder)
 
 
-def wait_for_server(server, address, log, seconds=60):
-    for _ in range(seconds * 5):
+def wait_for_server(server, address, log):
+    for _ in range(PATIENCE * 5):
         try:
             return urllib.request.urlopen(address, timeout=2).close()
         except OSError:
@@ -88,8 +90,9 @@ def wait_for_server(server, address, log, seconds=60):
 
 @contextlib.contextmanager
 def chromium(path):
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=1000 * PATIENCE)
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=str(path), headless=True, args=list(FLAGS))
         try:
@@ -108,12 +111,13 @@ class Lab:
     def open(self, browser, notebook, width=1280, height=1000):
         """Open a notebook (path below the server's root) and wait for its kernel; shut the kernel down at the end."""
         page = browser.new_page(viewport={"width": width, "height": height})
+        page.set_default_timeout(1000 * PATIENCE)
         lesson = Lesson(page, self)
         try:
             page.goto(f"{self.url}/lab/tree/{notebook}?token={self.token}&reset")
-            page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+            page.wait_for_selector(".jp-Notebook .jp-Cell")
             # the toolbar says "idle" before the kernel is connected; running then would ask for a kernel
-            page.wait_for_function(f"() => document.querySelector('.jp-Dialog') || ({KERNEL_IDLE})()", timeout=60_000)
+            page.wait_for_function(f"() => document.querySelector('.jp-Dialog') || ({KERNEL_IDLE})()")
             for dialog in page.locator(".jp-Dialog").all():
                 raise RuntimeError(f"{notebook}: JupyterLab asks: {' '.join(dialog.inner_text().split())}")
             yield lesson
@@ -133,12 +137,12 @@ class Lesson:
         ours = (lab.url, lab.url.replace("http", "ws", 1), "data:", "blob:")
         page.on("request", lambda request: request.url.startswith(ours) or self.trouble.append(f"request: {request.url[:200]}"))
 
-    def run_all(self, seconds=180):
+    def run_all(self):
         """Run → Run All Cells, by the menu; return when the kernel has run them all, or one has failed."""
         self.page.evaluate("() => window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
         self.page.get_by_role("menuitem", name="Run", exact=True).click()
         self.page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-        self.page.wait_for_function(FINISHED, timeout=seconds * 1000)
+        self.page.wait_for_function(FINISHED)
 
     def ask_kernel(self, code):
         """Run code that is in no cell; what it prints."""

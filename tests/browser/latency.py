@@ -36,11 +36,11 @@ WATCH = """box => {
 }"""
 
 
-def press(page, key, timeout=5000):
+def press(page, key):
     """Press a key; return once the picture has changed."""
     seen = page.evaluate("() => window.watch.changes.length")
     page.keyboard.press(key)
-    page.wait_for_function("n => window.watch.changes.length > n", arg=seen, timeout=timeout, polling="raf")
+    page.wait_for_function("n => window.watch.changes.length > n", arg=seen, polling="raf")
 
 
 def measure(page, box, slider, presses=60):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from audit import audit
+from lab import PATIENCE
 
 from tools import lecture
 
@@ -50,6 +51,7 @@ def open_deck(browser):
     def open_it(path, ready="body.ready"):
         context = browser.new_context(viewport={"width": 1280, "height": 720}, offline=True)
         contexts.append(context)
+        context.set_default_timeout(1000 * PATIENCE)
         page, trouble = context.new_page(), []
         page.on("pageerror", lambda error: trouble.append(f"page error: {error}"))
         page.on("console", lambda message: message.type == "error" and trouble.append(f"console: {message.text[:300]}"))

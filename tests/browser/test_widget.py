@@ -71,7 +71,7 @@ def type_in(number, text, box, words, tries=3):
         number.fill(text)
         number.press("Enter")
         try:
-            return wait_for_line(box, words, 30_000 if attempt == tries - 1 else 8_000)
+            return wait_for_line(box, words, None if attempt == tries - 1 else 20_000)
         except NothingHappened:
             if attempt == tries - 1:
                 raise

@@ -47,7 +47,7 @@ def to_both_ends(box):
     box.get_by_role("button", name="Reset").click()
 
 
-def wait_for_line(box, text, timeout=30_000):
+def wait_for_line(box, text, timeout=None):
     box.page.wait_for_function("([box, text]) => box.querySelector('.rlcourse-line').innerText.includes(text)",
                                arg=[box.element_handle(), text], timeout=timeout)  # fmt: skip
 

@@ -187,7 +187,7 @@ train(VPG(num_envs=4, num_steps=64), "CartPole-v1", total_steps=2000, seeds=rang
     start = v4.new_code_cell("from rlcourse import VPG, train\nfrom rlcourse.classroom import LiveCurve")
     cells = [v4.new_code_cell(code.format(end)) for end in ("pass", "return True", "raise KeyboardInterrupt", "1 / 0")]
     notebook = v4.new_notebook(cells=[start, *cells])
-    NotebookClient(notebook, timeout=120, kernel_name="python3", allow_errors=True, store_widget_state=False).execute()
+    NotebookClient(notebook, timeout=600, kernel_name="python3", allow_errors=True, store_widget_state=False).execute()
     for cell, error in zip(cells, [None, None, "KeyboardInterrupt", "ZeroDivisionError"], strict=True):
         (picture,) = [output for output in cell.outputs if "image/png" in output.get("data", {})]
         assert set(picture.data) == {"image/png", "text/plain"}

@@ -28,7 +28,7 @@ def in_loop(test):
     @functools.wraps(test)
     def run(*args, **kwargs):
         async def whole():
-            await asyncio.wait_for(test(*args, **kwargs), 60)
+            await asyncio.wait_for(test(*args, **kwargs), 600)
             await asyncio.sleep(0)
             assert asyncio.all_tasks() == {asyncio.current_task()}
 
@@ -351,7 +351,7 @@ def test_in_a_kernel_it_is_idle_with_a_picture_and_running_its_cell_again_ends_t
     cells = [v4.new_code_cell(source) for source in cells]
     cells[1].source = "training_panel.home = lambda shell: 'home'\n" + cells[1].source
     notebook = v4.new_notebook(cells=cells)
-    NotebookClient(notebook, timeout=120, kernel_name="python3", store_widget_state=False).execute()
+    NotebookClient(notebook, timeout=600, kernel_name="python3", store_widget_state=False).execute()
     (shown,) = cells[1].outputs
     assert shown.data["text/plain"] == "[live training: VPG on CartPole-v1]" and "image/png" in shown.data
     assert "Not started." in shown.metadata["image/png"]["alt"]

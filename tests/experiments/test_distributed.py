@@ -76,7 +76,7 @@ def environment(**more):
     return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", "USE_LIBUV": "0", "PYTHONUTF8": "1"} | more
 
 
-def start(folder, jobs, timeout=20.0):
+def start(folder, jobs, timeout=300.0):
     """Two processes with a list of jobs each, as torchrun would start them."""
     (folder / "jobs").write_bytes(pickle.dumps(jobs))
     group = {"WORLD_SIZE": str(SIZE), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "TIMEOUT": str(timeout)}
@@ -113,7 +113,7 @@ def found(tmp_path_factory):
         ("no such environment", arguments(VPG(**SMALL), "CartPole-v7", 1, folder=folder / "unknown")),
     ]
     jobs = [[*common, ("arguments", arguments(VPG(**SMALL), "CartPole-v1", 1, seed=rank))] for rank in range(SIZE)]
-    for code, error in finish(start(folder, jobs), 120):
+    for code, error in finish(start(folder, jobs), 600):
         assert code == 0, error
     return [pickle.loads((folder / f"found{rank}").read_bytes()) for rank in range(SIZE)]
 
@@ -376,8 +376,8 @@ def torchrun(folder, *options):
 
 
 def test_the_command_under_torchrun(tmp_path):
-    with torchrun(tmp_path, "--total-steps", "64", "--timeout", "100") as process:
-        out, error = process.communicate(timeout=120)
+    with torchrun(tmp_path, "--total-steps", "64", "--timeout", "300") as process:
+        out, error = process.communicate(timeout=600)
     assert process.returncode == 0, error
     (folder,) = find_runs(tmp_path)
     assert out.count(folder.name) == 1, "process 0 alone reports"
@@ -444,10 +444,10 @@ def test_ctrl_c_under_torchrun_saves_and_resume_goes_on(tmp_path):
         while process.poll() is None and not list(tmp_path.glob("default/*.checkpoint")):
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        error = process.communicate(timeout=60)[1]
+        error = process.communicate(timeout=600)[1]
     assert error.count("rlcourse: stopped after") == 1 and "--resume" in error
     (file,) = tmp_path.glob("default/*.checkpoint")
     stood = read_tree(file, "checkpoint")["snapshot"]["env_steps"]
     with torchrun(tmp_path, "--total-steps", str(stood + 64), "--resume") as process:
-        assert process.communicate(timeout=120)[1] == "" and process.returncode == 0
+        assert process.communicate(timeout=600)[1] == "" and process.returncode == 0
     assert load_run(find_runs(tmp_path)[0]).history["env_steps"][0, -1] == stood + 64
