@@ -180,6 +180,18 @@ class Value(click.ParamType):
         return int(number) if number.is_integer() and re.fullmatch(r"[+-]?[\d_]+", text) else number
 
 
+class Place(click.Path):
+    """A path. An empty one, such as that of a shell variable that is not set, would be the current folder."""
+
+    def __init__(self):
+        super().__init__(path_type=Path)
+
+    def convert(self, value, param, ctx):
+        if not str(value):
+            self.fail("an empty path; for the current folder write a dot: .", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class Number(click.FloatRange):
     """A finite number in a range; `whole`: an integer, which may also be written 1e5 or 100_000."""
 
@@ -233,7 +245,7 @@ COMMON = [
     click.Option(["--total-steps"], type=Number(1, whole=True), help="Environment steps of each run.  [default: 100000]"),
     click.Option(["--seeds", "--seed"], default="0", show_default=True, help="One run per seed: 3, or 0-9, or 0-4,7."),
     click.Option(["--exp-name"], default="default", show_default=True, help="Name of the experiment, a folder in --folder."),
-    click.Option(["--folder"], default="runs", show_default=True, type=click.Path(path_type=Path),
+    click.Option(["--folder"], default="runs", show_default=True, type=Place(),
                  help="Folder of all experiments."),
     click.Option(["--resume"], is_flag=True, help="Go on from the last checkpoint, or with a larger --total-steps."),
     click.Option(["--every"], type=Number(0), default=30.0, show_default=True, help="Seconds between checkpoints."),
@@ -397,7 +409,7 @@ for _name in ALGORITHMS:
 
 
 def runs_argument(function):
-    return click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")(function)
+    return click.argument("runs", nargs=-1, required=True, type=Place(), metavar="RUN...")(function)
 
 
 def expanded(paths):
@@ -444,8 +456,8 @@ def evaluate_command(runs, episodes, seed, deterministic, max_steps, as_json):
 
 
 @commands.command("watch")
-@click.argument("run", type=click.Path(path_type=Path))
-@click.option("--video", type=click.Path(path_type=Path), help="Write a film: x.gif, or x.mp4 with imageio-ffmpeg.")
+@click.argument("run", type=Place())
+@click.option("--video", type=Place(), help="Write a film: x.gif, or x.mp4 with imageio-ffmpeg.")
 @click.option("--window", is_flag=True, help="Open a window.")
 @click.option("--seed", type=Number(0, whole=True), default=0, show_default=True, help="Of the episode and the actions.")
 @click.option("--deterministic", is_flag=True, help="Act with the most probable action instead of sampling.")
@@ -537,7 +549,7 @@ def own_threshold(env):
 
 @commands.command("export")
 @runs_argument
-@click.option("--tensorboard", "folder", required=True, type=click.Path(path_type=Path), metavar="FOLDER",
+@click.option("--tensorboard", "folder", required=True, type=Place(), metavar="FOLDER",
               help="Write event files; tensorboard --logdir FOLDER shows them.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def export_command(runs, folder, as_json):
@@ -551,7 +563,7 @@ def export_command(runs, folder, as_json):
 
 
 @commands.command("sweep")
-@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.argument("file", required=False, type=Place())
 @click.option("--algorithms", metavar="NAMES", help="Such as VPG,PPO.")
 @click.option("--envs", metavar="IDS", help="Such as CartPole-v1,Pendulum-v1.")
 @click.option("--seeds", metavar="SEEDS", help="Such as 0-9.  [default: 0-4]")
@@ -561,7 +573,7 @@ def export_command(runs, folder, as_json):
 @click.option("--processes", "--cpu", type=Number(1, whole=True), help="How many.  [default: one per core]")
 @click.option("--every", type=Number(0), default=30.0, show_default=True, help="Seconds between checkpoints.")
 @click.option("--exp-name", help="Name of the experiment, a folder in --folder.  [default: that in the file, or sweep]")
-@click.option("--folder", default="runs", show_default=True, type=click.Path(path_type=Path), help="Folder of all experiments.")
+@click.option("--folder", default="runs", show_default=True, type=Place(), help="Folder of all experiments.")
 @click.option("--progress/--no-progress", default=True, show_default=True, help="Show a progress bar on stderr.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.pass_context

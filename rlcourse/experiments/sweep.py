@@ -28,6 +28,7 @@ from rlcourse.agents.algorithm import Algorithm
 from rlcourse.agents.recommended import RECOMMENDED
 from rlcourse.agents.training import ALGORITHMS, checked_seeds
 from rlcourse.experiments.storage import Plan, Stopped, finished, train_in_folder, write_bytes
+from rlcourse.worlds.make_env import check_id
 
 MOST_SEEDS = 100_000
 TRIES = 2  # a job that failed is tried once more
@@ -194,7 +195,8 @@ def sweep(jobs, folder, *, executor=None, processes=None, progress=True, every=3
         Report. A job that fails, or whose process dies, is tried once more, and then reported; the others go on.
 
     Raises:
-        ValueError: two jobs would write the same run folder. FileExistsError: it holds a run with other settings.
+        ValueError: two jobs would write the same run folder; an unknown environment id.
+        FileExistsError: a run folder holds a run with other settings.
     """
     jobs = list(jobs)
     if processes is not None and (isinstance(processes, bool) or not isinstance(processes, int) or processes < 1):
@@ -208,6 +210,8 @@ def sweep(jobs, folder, *, executor=None, processes=None, progress=True, every=3
         raise ValueError(f"two jobs would write {twice[0]}: name their settings differently, or leave out what is there twice.")
     done, failed = {job: plan.folders for job, plan in plans.items() if finished(plan)}, {}
     left = [job for job in jobs if job not in done]
+    for env in dict.fromkeys(job.env for job in left if isinstance(job.env, str)):
+        check_id(env)  # a slip of the pen is known now, not when hours of other jobs are over
     runner = _Pool(min(processes or _cores(), len(left))) if executor is None else _Given(executor, len(left))
     bar = tqdm(total=len(jobs), initial=len(done), disable=not progress, desc="sweep", unit=" jobs")
     with _stopped_in_words(), bar, runner:

@@ -65,7 +65,7 @@ def make_env(env, num_envs=1, *, seed=0, batched=True):
             with make(env) as made:
                 dynamics = TWINS[env] if env in TWINS else mujoco_batch.ROBOTS[env](made)
                 return _TwinWorld(env, made, dynamics, made.spec.max_episode_steps, seeds)
-        _check_id(env)
+        check_id(env)
         return _GymnasiumWorld(lambda: make(env, disable_env_checker=True), env, seeds)
     if callable(env):
         first = [env()]
@@ -401,7 +401,7 @@ def _spread(seed, num_envs):
     return [operator.index(s) for s in seeds]
 
 
-def _check_id(env_id):
+def check_id(env_id):
     """Raise ValueError with close matches if Gymnasium does not know the id. In "module:Id-v0" the module is imported first."""
     module, _, name = env_id.rpartition(":")
     try:

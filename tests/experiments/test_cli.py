@@ -198,6 +198,9 @@ def test_cpu_spreads_the_seeds_over_processes(run):
         ("sweep --algorithms VPG --envs CartPole-v1 --total-steps 5 --set gamma", "such as gamma=0.9,0.99"),
         ("sweep --algorithms VPG --envs CartPole-v1 --total-steps 5 --set gamma=0.9 --set gamma=1", "gamma is there twice"),
         ("sweep --algorithms VPG --envs CartPole-v1 --total-steps 5 --set lambda=1", "no setting 'lambda'"),
+        ("evaluate ''", "an empty path; for the current folder write a dot"),
+        ("watch '' --window", "an empty path"),
+        ("train PPO --env CartPole-v1 --folder ''", "an empty path"),
     ],
 )
 def test_wrong_usage(line, message, run):
@@ -214,6 +217,8 @@ def test_wrong_usage(line, message, run):
         ("train PPO --env CartPole-v1 --num-envs 1e30", "num_envs = 1000000000000000019884624838656, num_steps = 128"),
         ("train PPO --env CartPole-v1 --num-steps 1_000_000_000", "num_steps = 1000000000, obs_size = 4, 1 runs: a batch"),
         ("train PPO --env CartPole-v1 --hidden-sizes 100000,100000", "hidden_sizes = (100000, 100000), 1 runs: a network"),
+        ("train VPG --env CartPole-v7 --seeds 0-1 --processes 2 --no-progress", "Did you mean CartPole-v1"),
+        ("sweep --algorithms VPG --envs CartPole-v1,CartPole-v7 --total-steps 64 --no-progress", "Did you mean CartPole-v1"),
         ("evaluate nowhere", "no folder 'nowhere'"),
         ("compare .", "no runs in '.'"),
         ("watch . --video a.gif", "no run folder"),
@@ -222,6 +227,7 @@ def test_wrong_usage(line, message, run):
 def test_what_fails(line, message, run):
     code, out, err = run(f"{line} --no-progress" if line.startswith("train") and "--no-progress" not in line else line)
     assert code == 1 and out == "" and message in err and err.startswith("rlcourse: error:") and "Traceback" not in err
+    assert not list(Path().rglob("config.json")), "nothing was trained"
 
 
 # ---- with runs -------------------------------------------------------------------------------------------------------------
