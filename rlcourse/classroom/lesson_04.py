@@ -234,6 +234,7 @@ def _unit_ellipse():
     return circle * (2 / size).sqrt() @ axes.mT
 
 
+@lru_cache(maxsize=64)
 def kl_contour(max_kl):
     """Points where the true mean KL is max_kl, one per direction: KL is convex in theta here, so it grows along each ray."""
     theta = _at_start()[0]

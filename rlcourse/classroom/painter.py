@@ -1,18 +1,20 @@
 """Draw a figure again and again, fast: what has not changed is kept as pixels.
 
-Most of matplotlib's time goes into ticks, tick labels and grids. They lie below everything else in an axes, so they are
-drawn once and kept until a limit, a label or a tick rule changes; a new frame is that background with the rest on top.
+Most of matplotlib's time goes into ticks, tick labels and grids, and into the images of maps. They lie below everything else in
+an axes, so they are drawn once and kept until a limit, a label, a tick rule or an image changes; a new frame is that background
+with the rest on top.
 The pixels are those of `canvas.draw()`. A figure in which something lies below the grid (an image, unless it gets zorder=1) or
 axes overlap is drawn in full each time; so is one whose first frame here differs from a full drawing.
 """
 
 import struct
 import zlib
-from itertools import combinations
+from itertools import chain, combinations, takewhile
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.image import AxesImage
 
 from rlcourse.classroom.figures import style
 
@@ -59,19 +61,18 @@ class Painter:
         for ax in axes:
             locator = ax.get_axes_locator()
             ax.apply_aspect(locator(ax, renderer) if locator else None)
-        signature = [_signature(ax) for ax in axes]
+        layers = [_layers(ax) for ax in axes]
+        signature = [[below, *_signature(ax)] for ax, (below, _) in zip(axes, layers, strict=True)]
         if self.background is not None and signature == self.signature:
             self.canvas.restore_region(self.background)
         else:
             renderer.clear()
             self.fig.patch.draw(renderer)
-            for ax in axes:
-                for artist in _below(ax):
-                    artist.draw(renderer)
-            self.signature, self.background = signature, self.canvas.copy_from_bbox(self.fig.bbox)
-        for ax in axes:
-            for artist in _above(ax):
+            for artist in chain(*(below for below, _ in layers)):
                 artist.draw(renderer)
+            self.signature, self.background = signature, self.canvas.copy_from_bbox(self.fig.bbox)
+        for artist in chain(*(above for _, above in layers)):
+            artist.draw(renderer)
         for artist in self.fig.get_children():
             if artist is not self.fig.patch and artist not in self.fig.axes:
                 artist.draw(renderer)
@@ -101,6 +102,13 @@ def _above(ax):
     """All other artists of an axes in drawing order."""
     hidden = {ax.patch, ax.xaxis, ax.yaxis} | (set() if ax.axison and ax.get_frame_on() else set(ax.spines.values()))
     return sorted((artist for artist in ax.get_children() if artist not in hidden), key=lambda artist: artist.zorder)
+
+
+def _layers(ax):
+    """What belongs to the background of an axes, and what is drawn on it each time: images that have not changed are kept."""
+    above = _above(ax)
+    kept = list(takewhile(lambda artist: isinstance(artist, AxesImage) and not artist.stale, above))
+    return _below(ax) + kept, above[len(kept) :]
 
 
 def _signature(ax):

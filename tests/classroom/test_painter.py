@@ -83,6 +83,20 @@ def picture_below_the_grid(fig):
     return lambda k: image.set_data(np.full((4, 4), k))
 
 
+def map_below_a_line(fig):
+    ax = fig.subplots()
+    image = ax.imshow(np.arange(16.0).reshape(4, 4), zorder=1, aspect="auto", alpha=0.5)
+    (line,) = ax.plot([0, 1], [0, 1])
+
+    def update(k):
+        line.set_ydata([0, k / 10])
+        if k > 2:
+            image.set_data(np.arange(16.0).reshape(4, 4) % k)
+            image.set(clim=(0, k), visible=k != 9)
+
+    return update
+
+
 def polar(fig):
     ax = fig.add_subplot(projection="polar")
     (line,) = ax.plot([0, 1], [0, 1])
@@ -105,7 +119,17 @@ def no_axis(fig):
     return lambda k: line.set_ydata([0, k])
 
 
-DRAWINGS = [moving_line, moving_limits, changing_labels, new_artists, picture_below_the_grid, polar, twins, no_axis]
+DRAWINGS = [
+    moving_line,
+    moving_limits,
+    changing_labels,
+    new_artists,
+    picture_below_the_grid,
+    map_below_a_line,
+    polar,
+    twins,
+    no_axis,
+]
 
 
 @pytest.mark.parametrize("draw", DRAWINGS)
@@ -129,6 +153,21 @@ def test_only_what_moves_is_drawn_again():
             artist.draw = lambda *args, artist=artist: drawn.append(type(artist).__name__)
     one.paint()
     assert sorted(drawn) == ["Line2D", "Rectangle"]
+
+
+def test_a_map_is_drawn_again_only_when_it_changes():
+    one, update = painter(map_below_a_line)
+    drawn = []
+    for k in (1, 2):
+        update(k)
+        one.paint()
+    (image,) = one.fig.axes[0].images
+    draw = image.draw
+    image.draw = lambda renderer: drawn.append(k) or draw(renderer)
+    for k in (1, 2, 5, 1, 1):
+        update(k)
+        one.paint()
+    assert one.trusted is True and drawn == [5, 1], "with its new data, and once more for the new background"
 
 
 def test_layers_are_kept_only_where_that_is_right(monkeypatch):
