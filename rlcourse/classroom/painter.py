@@ -4,7 +4,8 @@ Most of matplotlib's time goes into ticks, tick labels and grids, and into the i
 an axes, so they are drawn once and kept until a limit, a label, a tick rule or an image changes; a new frame is that background
 with the rest on top.
 The pixels are those of `canvas.draw()`. A figure in which something lies below the grid (an image, unless it gets zorder=1) or
-axes overlap is drawn in full each time; so is one whose first frame here differs from a full drawing.
+axes overlap (unless the upper one is a twin without a grid) is drawn in full each time; so is one whose first frame here differs
+from a full drawing.
 """
 
 import struct
@@ -84,12 +85,18 @@ class Painter:
 
 def _in_layers(fig):
     """Whether all axes can be drawn first without data, then the data on top."""
-    boxes = [ax.bbox for ax in fig.axes]
+    pairs = combinations(sorted(fig.axes, key=lambda ax: ax.zorder), 2)
     return (
         all(type(ax).draw is Axes.draw for ax in fig.axes)
-        and not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+        and all(_empty(upper) for lower, upper in pairs if upper.bbox.overlaps(lower.bbox))
         and all(artist.zorder >= axis.zorder for ax in fig.axes for artist in _above(ax) for axis in (ax.xaxis, ax.yaxis))
     )
+
+
+def _empty(ax):
+    """Whether an axes without its data leaves the inside of its box as it is, like a twin without a grid."""
+    ticks = [tick for axis in (ax.xaxis, ax.yaxis) if axis.get_visible() for tick in axis.get_major_ticks()]
+    return not ax.patch.get_visible() and all(tick.get_tickdir() == "out" and not tick.gridline.get_visible() for tick in ticks)
 
 
 def _below(ax):

@@ -111,6 +111,15 @@ def twins(fig):
     return lambda k: (line.set_ydata([0, k / 10]), second.set_ydata([k / 10, 1]))
 
 
+def twins_without_a_second_grid(fig):
+    ax = fig.subplots()
+    other = ax.twinx()
+    (line,) = ax.plot([0, 1], [0, 1], "o-", markersize=15)
+    (second,) = other.plot([0, 1], [5, 1])
+    other.grid(False)
+    return lambda k: (line.set_data([0, k / 9], [0, k / 10]), second.set_ydata([k / 10, 1]), ax.set_xlim(0, 1))
+
+
 def no_axis(fig):
     ax = fig.subplots()
     ax.set_axis_off()
@@ -128,6 +137,7 @@ DRAWINGS = [
     map_below_a_line,
     polar,
     twins,
+    twins_without_a_second_grid,
     no_axis,
 ]
 
