@@ -8,8 +8,9 @@ from rlcourse import diagnose
 from rlcourse.classroom.clinic import DIAGNOSES, NOTHING, PATIENTS, WARDS, diagnosis, patient, visit
 from rlcourse.classroom.clinic.measures import SEEDS
 from rlcourse.classroom.clinic.patient import cure_text, judge
+from rlcourse.classroom.clinic.source import sick_lines
 from rlcourse.classroom.clinic.symptoms import picture, stored
-from rlcourse.classroom.faults import load_faulty
+from rlcourse.classroom.faults import faulty_sources, load_faulty
 from rlcourse.classroom.figures import layout_faults
 
 SICK = [one for one in PATIENTS if not one.mistaken]
@@ -73,6 +74,33 @@ def test_the_box_accepts_the_right_diagnosis_and_refuses_wrong_ones(one):
         assert DIAGNOSES[one.suspect] not in result.message and f"“{one.suspect}”" not in result.message, key
 
 
+@pytest.mark.parametrize("one", FAULTY, ids=name_of)
+def test_after_the_diagnosis_the_line_is_asked_for(one):
+    """The code is that of the patient; the lines that its cure changes are right, all others are not."""
+    module, shown, wrong = sick_lines(*one.faults)
+    source = faulty_sources(one.faults)[module].splitlines()
+    assert wrong <= set(shown) and 15 <= len(shown) <= 60 and len(wrong) <= 3
+    assert all(source[number - 1] == text for number, text in shown.items())
+    taken_out = [line[1:].strip() for line in one.diff().splitlines() if line.startswith("-")]
+    assert sorted(shown[number].strip() for number in wrong) == sorted(taken_out)
+    asked = diagnosis(one.name, one.suspect)
+    assert asked.ok and f"{min(shown):4}  " in asked.code and "which line" in repr(asked)
+    for number in shown:
+        result = judge(one, one.suspect, number)
+        assert result.ok == (number in wrong) and result.code == asked.code and f"ine {number} " in result.message
+    assert not judge(one, "nothing", min(wrong)).code, "a wrong diagnosis shows no code"
+    with pytest.raises(ValueError, match=f"line 99999 of '{one.name}': expected the number of a line that is shown:\n# rlc"):
+        judge(one, one.suspect, 99999)
+
+
+def test_where_nothing_was_changed_no_line_is_asked_for():
+    for one in PATIENTS:
+        if not one.faults:
+            result = diagnosis(one.name, one.suspect)
+            assert result.ok and not result.code and "which line" not in result.message
+            assert visit(one.name).number.options == (("choose a line", None),)
+
+
 def test_unknown_names_are_refused_with_a_list():
     with pytest.raises(ValueError, match="no patient 'nobody'; there are twenty arms"):
         diagnosis("nobody")
@@ -87,8 +115,16 @@ def test_a_visit_is_a_picture_and_a_box_for_the_keyboard():
     assert "Not attempted yet" in one.line.value
     one.choose("order")
     assert one.result.ok is False and "Not yet" in one.line.value
+    assert one.number.layout.display == "none" and not one.code.value
     one.choose("termination")
-    assert one.result.ok and "Right" in one.line.value
+    assert one.result.ok and "Right" in one.line.value and "<pre" in one.code.value and one.number.layout.display is None
+    _, shown, (wrong,) = sick_lines(*one.patient.faults)
+    one.choose("termination", min(shown))
+    assert one.result.ok is False and "as it should be" in one.line.value and "<pre" in one.code.value
+    one.choose("termination", wrong)
+    assert one.result.ok and f"Line {wrong} it is." in one.line.value
+    one.choose("order", wrong)
+    assert one.result.ok is False and one.number.layout.display == "none" and not one.code.value
     data, metadata = one._repr_mimebundle_()
     assert data["text/plain"] == "[visit: careless pole]" and "healthy" in metadata["image/png"]["alt"]
     first, second = one.children[1].children

@@ -1,7 +1,7 @@
 """The debugging clinic of lesson 07: patients from the public record, what shows their symptoms, and a box to diagnose them in.
 
     visit("careless pole")                       the symptom beside the healthy package, and the diagnosis box
-    diagnosis("careless pole", "termination")    the same box without a widget
+    diagnosis("careless pole", "termination")    the same box without a widget; it answers with the code around the fault
     patient("careless pole").package()           the sick package: .train(.PPO(…), …)
 """
 
@@ -24,19 +24,20 @@ def patient(name):
     return found[0]
 
 
-def diagnosis(name, guess=None):
+def diagnosis(name, guess=None, line=None):
     """Judge a diagnosis; the last line of a cell.
 
     Args:
         name: of the patient. guess: a key of DIAGNOSES, such as "clip" or "nothing"; None: not attempted yet.
+        line: the number of the wrong line in the code that is shown when the diagnosis is right.
 
     Returns:
         Result: right, or not yet with what contradicts the guess.
 
     Raises:
-        ValueError: no such patient, or no such diagnosis.
+        ValueError: no such patient, no such diagnosis, or no such line.
     """
-    return judge(patient(name), guess)
+    return judge(patient(name), guess, line)
 
 
 def visit(name):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import rlcourse
 from rlcourse.classroom.clinic.measures import trained
+from rlcourse.classroom.clinic.source import listing, sick_lines
 from rlcourse.classroom.exercises import verdict
 from rlcourse.classroom.faults import faulty_sources, file_of, load_faulty
 from rlcourse.diagnosis.suspects import SUSPECTS
@@ -107,29 +108,38 @@ class Patient:
 
 
 class Result:
-    """What `diagnosis` says. ok: True, False, or None for "not attempted yet"."""
+    """What `diagnosis` says. ok: True, False, or None for "not attempted yet". code: where to look for the line, or ""."""
 
-    def __init__(self, name, ok, message):
-        self.name, self.ok, self.message = name, ok, message
+    def __init__(self, name, ok, message, code=""):
+        self.name, self.ok, self.message, self.code = name, ok, message, code
 
     def _words(self):
         return {True: "Right", False: "Not yet", None: "Not attempted yet"}[self.ok]
 
     def __repr__(self):
-        return f"{self.name}: {self._words()}. {self.message}"
+        return f"{self.name}: {self._words()}. {self.message}" + f"\n{self.code}" * bool(self.code)
 
     def _repr_html_(self):
-        return self.html("status")
+        return self.html("status") + self.code_html()
 
     def html(self, role="note"):
         return verdict(self.ok, f"{self.name}: {self._words()}.", html.escape(self.message), role=role)
 
+    def code_html(self):
+        """The code, which is not read out with the verdict."""
+        look = 'style="max-height:26em;overflow:auto;line-height:1.3;margin:.5em 0" tabindex="0" role="region"'
+        name = f'aria-label="code of {html.escape(self.name)}"'
+        return f"<pre {look} {name}>{html.escape(self.code)}</pre>" if self.code else ""
 
-def judge(patient, guess):
+
+def judge(patient, guess, line=None):
     """Result of a diagnosis: right, or not yet with what contradicts it; never the answer.
 
+    Args:
+        line: once the diagnosis is right, the number of the line that is wrong; see `clinic.source`.
+
     Raises:
-        ValueError: no such diagnosis; the message lists them.
+        ValueError: no such diagnosis, or no such line; the message lists them.
     """
     if guess is None or guess is Ellipsis:
         return Result(patient.name, None, "Choose a diagnosis.")
@@ -138,7 +148,7 @@ def judge(patient, guess):
         hint = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
         raise ValueError(f"diagnosis {guess!r} of {patient.name!r}: {hint}There are {', '.join(DIAGNOSES)}.")
     if guess == patient.suspect:
-        return Result(patient.name, True, f"{DIAGNOSES[guess]} The cure is folded below.")
+        return judge_line(patient, line)
     if guess == NOTHING:
         default = f"Something is wrong. Look at {patient.read}."
     elif patient.mistaken:
@@ -146,6 +156,23 @@ def judge(patient, guess):
     else:
         default = f"To be sure of that: {SUSPECTS[guess].look} Here that test is passed. Look at {patient.read}."
     return Result(patient.name, False, patient.against.get(guess, default))
+
+
+def judge_line(patient, line):
+    """Result of the search for the line, which begins when the diagnosis is right."""
+    known = DIAGNOSES[patient.suspect]
+    if not patient.faults:
+        return Result(patient.name, True, f"{known} {'The second opinion' if patient.mistaken else 'The cure'} is folded below.")
+    _, shown, wrong = sick_lines(*patient.faults)
+    code = listing(*patient.faults)
+    if line is None:
+        return Result(patient.name, True, f"{known} And which line is it? (The cure is folded below.)", code)
+    if line not in shown:
+        raise ValueError(f"line {line!r} of {patient.name!r}: expected the number of a line that is shown:\n{code}")
+    if line not in wrong:
+        return Result(patient.name, False, f"The diagnosis is right, but line {line} is as it should be.", code)
+    more = f" It is one of the {len(wrong)} lines that the cure changes." if len(wrong) > 1 else ""
+    return Result(patient.name, True, f"Line {line} it is.{more} The cure is folded below.", code)
 
 
 def complaint_text(patient):

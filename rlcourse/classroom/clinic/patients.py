@@ -63,6 +63,8 @@ PATIENTS = [
         against={
             "termination": "Half of it: a mask is missing, indeed. Cure that alone, and the return stays where it is. What else "
             "is wrong? Compare the advantages of one short episode with its rewards.",
+            "leak": "That, too: without the mask the sum runs on. Cure it alone, and the return stays where it is. What else is "
+            "wrong? Compare the advantages of one short episode with its rewards.",
             "critic": "The critic fits what it is given. Ask whether what it is given belongs to those observations.",
             "policy_sign": "With the wrong sign the return falls below that of a random policy (about 22), to the worst "
             "possible, 9.",
@@ -84,8 +86,7 @@ PATIENTS = [
         cure="Where an episode terminated there is no next value: δ = r − V(s). Choose with `where`; multiplying by 0 keeps a "
         "NaN.",
         against={
-            "order": "With advantages in the wrong order the explained variance stays at 0 and the return at that of chance. "
-            "This agent learns, slowly.",
+            "order": "With advantages in the wrong order the return stays at that of chance. This agent learns, slowly.",
             "truncation": "In these runs hardly any episode reaches the time limit of 500 steps. The trouble begins much "
             "earlier.",
             "discount": "γ is used at every step. Work out the residual of the step in which the pole falls: it should be 1 − "
