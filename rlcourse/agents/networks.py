@@ -37,7 +37,10 @@ def uniform_weights(generator, sizes, last_gain):
 
 
 def tanh_(x):
-    """tanh x = 2σ(2x) − 1, in place. PyTorch's sigmoid takes a fraction of the time of its tanh."""
+    """tanh x = 2σ(2x) − 1, in place. PyTorch's sigmoid takes a fraction of the time of its tanh.
+
+    Its error is absolute: up to three roundings of 1 (2e-7 in float32, 4e-16 in float64).
+    """
     return x.mul_(2).sigmoid_().mul_(2).sub_(1)
 
 

@@ -1,5 +1,6 @@
 """Collecting experience, and the one place where time-major arrays (T, R, N) become a batch (R, T·N)."""
 
+import math
 from collections import deque
 from dataclasses import dataclass, fields
 
@@ -85,7 +86,9 @@ class Rollout:
     """T steps of N environments for each of R runs, time first: (T, R, N) or (T, R, N, …).
 
     `next_value[t]` is the critic's value of the true successor of step t: the final observation where the episode was
-    truncated, never the one after the reset. Every row is a real transition; there are no reset rows.
+    truncated, never the one after the reset. Where it terminated there is no successor; the number there means nothing (it is
+    the value of the next episode's first observation), and `gae` never reads it. Every row is a real transition; there are no
+    reset rows.
     """
 
     obs: torch.Tensor
@@ -140,6 +143,8 @@ def collect(agent, env, obs, num_steps: int, episodes: Episodes, reward_scale=1.
     for t in range(num_steps):
         all_obs[t] = as_input(obs)
         action[t] = agent.act(all_obs[t], noise[t])
+        if not math.isfinite(action[t].sum()):
+            agent.tame(action[t])
         obs, reward[t], terminated[t], truncated[t], successor = env.step(agent.head.squash(action[t].flatten(0, 1).numpy()))
         episodes.record(reward[t], terminated[t] | truncated[t])
         if truncated[t].any():

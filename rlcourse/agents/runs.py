@@ -185,10 +185,11 @@ class Runs:
             part: which parameters move: "policy", "critic" or "both". Each choice has Adam moments of its own.
             max_grad_norm: scale a run's gradient down to this Euclidean norm; None: leave it. A number, or (R,).
 
-        A run whose gradient is not finite is quarantined: its parameters go back to what they were at the start of this
-        update, it takes no further step, and `failed` says why. The other runs are untouched.
+        A run whose gradient is not finite (or so large, and not scaled down, that its square is not) is quarantined: its
+        parameters go back to what they were at the start of this update, it takes no further step, and `failed` says why. The
+        other runs are untouched.
         """
-        gradient, norm = self._gradient(loss, part)
+        gradient, norm = self._gradient(loss, part, scaled=max_grad_norm is not None)
         if max_grad_norm is not None:
             gradient = gradient.mul_((_column(max_grad_norm, self.dtype) / (norm + 1e-6)).clamp_(max=1.0))
         if part not in self._optimisers:
@@ -200,8 +201,11 @@ class Runs:
         """Gradient of each run's objective (R,) in its policy parameters, (R, n). A run where it is not finite is quarantined."""
         return self._gradient(objective, "policy")[0]
 
-    def _gradient(self, loss, part):
-        """((R, n) gradient, (R, 1) norm); rows that are not finite become 0, and their runs are quarantined."""
+    def _gradient(self, loss, part, scaled=False):
+        """((R, n) gradient, (R, 1) norm); rows that cannot be used become 0, and their runs are quarantined.
+
+        scaled: the gradient will be scaled down, so it may be so large that its square overflows.
+        """
         if loss.shape != (self.num_runs,):
             expected = f"one loss per run, ({self.num_runs},): average over the last axis"
             raise ValueError(f"loss has shape {tuple(loss.shape)}; expected {expected}.")
@@ -209,10 +213,11 @@ class Runs:
             raise ValueError(f"part = {part!r}; expected one of {PARTS}.")
         gradient = mean_over_processes(self._differentiate(loss.sum(), part))
         norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
-        if not math.isfinite(norm.sum()):
-            finite = torch.isfinite(norm)
-            self.quarantine(~finite[:, 0], f"the gradient of its loss (part: {part}) is not finite")
-            gradient = torch.where(finite, gradient, 0.0)
+        if not math.isfinite(norm.sum()):  # of a run, or only of a square on the way
+            norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True, dtype=torch.float64).to(self.dtype)
+            usable = torch.isfinite(norm if scaled else norm.square())
+            self.quarantine(~usable[:, 0] & self.active, f"the gradient of its loss (part: {part}) is not finite")
+            gradient = torch.where(usable, gradient, 0.0)
         if part != "critic":
             self._norms.append((norm[:, 0], self.active))
         return gradient, norm
@@ -294,6 +299,12 @@ class Runs:
         self.active = self.active & ~bad
         with torch.no_grad():
             self.parameters.copy_(torch.where(bad[:, None], self._before, self.parameters))
+
+    def tame(self, action: torch.Tensor) -> None:
+        """Quarantine the runs with an action that is not finite, and put 0 in its place. action (R, N, A), in place."""
+        wild = ~torch.isfinite(action)
+        self.quarantine(wild.flatten(1).any(1), "its actions are not finite: the step was too long")
+        action.masked_fill_(wild, 0.0)
 
     def check_finite(self) -> None:
         """Quarantine every run whose parameters are not finite (as after a reckless step size)."""

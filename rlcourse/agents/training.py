@@ -171,9 +171,21 @@ class TrainingResult:
     Attributes:
         algorithm: the settings. env: name of the environment. seeds: as given.
         runs: for each row of a history, its setting (dict of the fields that differ) and seed.
-        history: name → array (R, iterations). Row = setting · len(seeds) + seed index. Always there: `env_steps` (per run),
-            `mean_return` (of the last up to 100 finished training episodes; NaN before the first), `episodes` (finished so
-            far), `entropy`, `kl`, `explained_variance`, `grad_norm`, `seconds` (of the whole population).
+        history: name → array (R, iterations), one number per update. Row = setting · len(seeds) + seed index. In all algorithms:
+
+            env_steps           environment steps of one run so far
+            mean_return         of the last up to 100 finished training episodes, in the task's own reward; NaN before the first
+            episodes            finished so far
+            entropy             mean over the batch, of the policy that collected it, nats; with bounds="tanh" that of u
+            kl                  mean over the batch of D_KL(π before ‖ π after the update), nats, exact for each state
+            explained_variance  of V̂^targ by the values before the update, 1 at best; NaN for constant targets
+            grad_norm           Euclidean, before clipping, mean over the policy's steps: of the policy's gradient (VPG, TRPO),
+                                of policy and critic together (A2C, PPO)
+            seconds             of the whole population so far
+
+            policy_loss (VPG, A2C) at the start of the update; clip_fraction (PPO) share of |ρ − 1| > ε after it; penalty
+            (PenaltyPPO) β; TRPO: accepted (index of the candidate that the line search took, −1: none), improvement of the
+            surrogate and predicted_improvement of this candidate, cg_residual ‖b − Fx‖ / ‖b‖.
         failed: run → reason, for runs that were quarantined because a number was not finite.
     """
 
@@ -190,7 +202,8 @@ class TrainingResult:
     def __repr__(self):
         name, steps = type(self.algorithm).__name__, f"{int(self.history['env_steps'][0, -1]):,} steps each"
         quarantined = f", {len(self.failed)} quarantined" if self.failed else ""
-        return f"<TrainingResult: {name} on {self.env}, {len(self.runs)} runs, {steps}{quarantined}>"
+        twin = " (batched twin)" if self.env_is_batched else ""
+        return f"<TrainingResult: {name} on {self.env}{twin}, {len(self.runs)} runs, {steps}{quarantined}>"
 
     def policy(self, run: int = 0) -> Policy:
         """The trained policy of one run: `.act(obs, deterministic=False)` gives an action ready for `env.step`.
@@ -333,6 +346,10 @@ def iterate(algorithm, env, *, total_steps: int, seeds, dtype=torch.float32, bat
         raise ValueError(f"total_steps = {total_steps!r}; expected an integer ≥ 1 such as 100_000: steps per run.")
     if dtype not in (torch.float32, torch.float64):
         raise ValueError(f"dtype = {dtype}; expected torch.float32 (to train) or torch.float64 (to check).")
+    if not isinstance(batched, bool):
+        raise TypeError(f"batched = {batched!r}; expected True (our twin, where there is one) or False (Gymnasium's own code).")
+    if resume is not None and not isinstance(resume, dict):
+        raise TypeError(f"resume = {resume!r}; expected what TrainingState.snapshot() gave. Runs in a folder: train_in_folder.")
     return _iterate(dataclasses.replace(algorithm), env, int(total_steps), seeds, dtype, batched, resume)
 
 

@@ -47,12 +47,11 @@ class TRPO(Algorithm):
         batch = rollout.flatten(advantage=advantage, value_target=value_target)
         advantage = normalize_advantages(batch.advantage)
         old = agent.policy(batch.obs).detach()
+        old_log_prob = old.log_prob(batch.action)
 
         def surrogate_and_kl():
             policy = agent.policy(batch.obs)
-            return surrogate_objective(policy.log_prob(batch.action), old.log_prob(batch.action), advantage), old.kl(policy).mean(
-                -1
-            )
+            return surrogate_objective(policy.log_prob(batch.action), old_log_prob, advantage), old.kl(policy).mean(-1)
 
         objective, _ = surrogate_and_kl()
         gradient = agent.policy_gradient(objective)

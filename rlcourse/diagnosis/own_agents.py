@@ -136,9 +136,9 @@ class OwnAgent:
         """Let the algorithm update `agent` with the rollout of `case`; [(gradient, part, parameters before)] of each step."""
         steps, gradient_of = [], agent._gradient
 
-        def recorded(loss, part):
+        def recorded(loss, part, **how):
             before = agent.parameters[0].numpy().copy()
-            gradient, norm = gradient_of(loss, part)
+            gradient, norm = gradient_of(loss, part, **how)
             steps.append((gradient[0].numpy().copy(), part, before))
             return gradient, norm
 

@@ -25,13 +25,13 @@ def check_tensors(**arguments):
     """check_same_shape, for functions that take torch tensors only.
 
     Raises:
-        TypeError: names the argument that is no tensor of numbers. ValueError: as check_same_shape.
+        TypeError: names the argument that is no tensor of floats. ValueError: as check_same_shape.
     """
     for name, data in arguments.items():
         if not isinstance(data, torch.Tensor):
             raise TypeError(f"{name} must be a torch tensor, not {type(data).__name__}. Convert it: torch.as_tensor({name}).")
-        if data.dtype == torch.bool:
-            raise TypeError(f"{name} must hold numbers, not bool. If it is meant as zeros and ones, convert it: {name}.float().")
+        if not data.dtype.is_floating_point:
+            raise TypeError(f"{name} must hold floats, not {str(data.dtype).removeprefix('torch.')}. Convert it: {name}.float().")
     check_same_shape(**arguments)
 
 

@@ -112,7 +112,7 @@ def kl_estimates(log_prob, old_log_prob):
         k1 = −log ρ,   k2 = ½ (log ρ)²,   k3 = ρ − 1 − log ρ,   log ρ = log π_θ(a|s) − log π_old(a|s)
 
     The means of k1 and k3 are exactly the KL, in value and (differentiated in θ) in gradient; that of k2 is neither. k1 can be
-    negative on a batch; k2 and k3 cannot. For actions drawn by π_θ itself, all of this changes.
+    negative on a batch; k2 and k3 cannot. For actions drawn by π_θ itself, all of this changes. (The ρ in k3 ends at e⁶⁰.)
 
     Args:
         log_prob, old_log_prob: (…, B) tensors. old_log_prob is a constant: detached here.
@@ -126,9 +126,9 @@ def kl_estimates(log_prob, old_log_prob):
     Reference: J. Schulman (2020), "Approximating KL divergence" (joschu.net/blog/kl-approx.html), with p = π_θ and q = π_old.
     """
     check_tensors(log_prob=log_prob, old_log_prob=old_log_prob)
-    log_ratio = _log_ratio(log_prob, old_log_prob)
+    log_ratio = log_prob - old_log_prob.detach()
     # k1 = −log ρ,  k2 = ½ (log ρ)²,  k3 = ρ − 1 − log ρ
-    return -log_ratio, 0.5 * log_ratio.square(), torch.expm1(log_ratio) - log_ratio
+    return -log_ratio, 0.5 * log_ratio.square(), torch.expm1(log_ratio.clamp(max=LOG_RATIO_BOUND)) - log_ratio
 
 
 def _log_ratio(log_prob, old_log_prob):

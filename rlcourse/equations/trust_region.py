@@ -30,17 +30,25 @@ def fisher_vector_product(policy, obs, damping=0.0, *, parameters=None):
         Function of v (…, n) → (…, n), n = number of parameters (of one run), in the order of `parameters`.
 
     Raises:
-        ValueError: damping < 0, or v of the wrong shape. TypeError: there are no parameters, or v is no tensor.
+        ValueError: damping < 0, v of the wrong shape, or a parameter that the policy does not depend on. TypeError: there are no
+            parameters, or v is no tensor.
 
     Reference: Schulman et al. (2015a), appendix C.
     """
     if parameters is None and not hasattr(policy, "parameters"):
         raise TypeError(f"policy {policy!r} has no parameters(); say which ones: parameters=net.parameters().")
     parameters = list(policy.parameters() if parameters is None else parameters)
+    if not parameters:
+        raise TypeError("parameters is empty: there is nothing to differentiate in.")
     new = policy(obs)
     mean_kl = new.detach().kl(new).mean(-1)
     lead = mean_kl.shape
-    gradient = _flat(torch.autograd.grad(mean_kl.sum(), parameters, create_graph=True), lead)
+    gradients = torch.autograd.grad(mean_kl.sum(), parameters, create_graph=True, allow_unused=True)
+    for i, one in enumerate(gradients):
+        if one is None:
+            raise ValueError(f"the policy does not depend on parameters[{i}], {tuple(parameters[i].shape)}: is it the critic's? "
+                             "Give the policy's parameters only.")  # fmt: skip
+    gradient = _flat(gradients, lead)
     damping = per_run("damping", damping, gradient, 0.0, float("inf"))
 
     def product(v):
@@ -81,12 +89,13 @@ def conjugate_gradient(matvec, b, *, max_iters=10, rel_tol=1e-10, strict=True):
         α = rᵀr / pᵀFp,   x ← x + αp,   r ← r − αFp,   β = r_newᵀr_new / rᵀr,   p ← r + βp
 
     A problem stops when ‖r‖ ≤ rel_tol · ‖b‖: relative, because an absolute tolerance would stop at once when b is small. There is
-    no constant in the denominators for the same reason. b = 0 gives x = 0.
+    no constant in the denominators for the same reason. b = 0 gives x = 0. Below the precision of b's dtype the residual of the
+    recursion is noise, and so would be every further step: rel_tol is at least that.
 
     Args:
         matvec: function (…, n) → (…, n), each problem with its own F.
         b: (…, n) float tensor.
-        max_iters: at most so many products. rel_tol: in [0, 1).
+        max_iters: at most so many products. rel_tol: in [0, 1); below the dtype's precision (1e-7, 2e-16) it counts as that.
         strict: what to do about a problem with pᵀFp ≤ 0. True: raise. False: its x and residual_norm are NaN, and the problems
             beside it go on as if it were not there.
 
@@ -106,6 +115,7 @@ def conjugate_gradient(matvec, b, *, max_iters=10, rel_tol=1e-10, strict=True):
         raise ValueError(f"rel_tol = {rel_tol} must lie in [0, 1).")
     if not torch.isfinite(b).all():
         raise ValueError("b holds NaN or infinity; look at the loss that it is the gradient of.")
+    rel_tol = max(rel_tol, torch.finfo(b.dtype).eps)
     r, size = _unit(b)
     x, p = torch.zeros_like(r), r
     start = rr = (r * r).sum(-1, keepdim=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlcourse.agents.networks import ActorCritic, Tanh, mlp, orthogonal, orthogonal_weights, uniform_weights
+from rlcourse.agents.networks import ActorCritic, Tanh, mlp, orthogonal, orthogonal_weights, tanh_, uniform_weights
 
 
 def tensor(seed, *shape):
@@ -38,6 +38,13 @@ def test_initial_weights_have_their_gains():
     flat = uniform_weights(generator, [400, 100, 2], 0.01)
     assert abs(flat[:40_100]).max() <= 1 / 20 and abs(flat[40_100:]).max() <= 0.1
     assert flat[:40_000].std() == pytest.approx(1 / 20 / math.sqrt(3), rel=0.02) and flat[40_000:40_100].std() > 0.02
+
+
+@pytest.mark.parametrize("dtype, rounding", [(torch.float32, 6e-8), (torch.float64, 1.2e-16)])
+def test_the_error_of_tanh_is_a_few_roundings_of_one(dtype, rounding):
+    x = torch.cat([torch.linspace(-10, 10, 2001, dtype=torch.float64), 10.0 ** torch.arange(-12, 1)])
+    ours = tanh_(x.to(dtype).clone()).double()
+    assert (ours - torch.tanh(x.to(dtype).double())).abs().max() <= 3.5 * rounding
 
 
 def test_tanh_and_its_derivatives():

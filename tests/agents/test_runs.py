@@ -2,15 +2,17 @@
 
 import copy
 import itertools
+import warnings
 
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 
-from rlcourse import VPG, iterate, policy_gradient_loss
+from rlcourse import PPO, VPG, iterate, policy_gradient_loss, train
 from rlcourse.agents.runs import Adam, Runs
 from rlcourse.equations.trust_region import fisher_vector_product
+from rlcourse.worlds.lqr import LQREnv, point_mass
 
 SMALL = {"num_envs": 4, "num_steps": 32, "hidden_sizes": (16, 16), "learning_rate": 1e-3, "critic_learning_rate": 1e-3}
 
@@ -256,6 +258,49 @@ def test_a_gradient_that_is_not_finite_is_zero_and_the_run_is_quarantined():
     gradient = agent.policy_gradient(entropy * torch.tensor([1.0, torch.inf, 1.0]))
     assert list(agent.failed) == [1] and (gradient[1] == 0).all()
     assert torch.isfinite(gradient).all() and (gradient[[0, 2]] != 0).any(-1).all()
+
+
+@pytest.mark.parametrize("size, scaled, survives", [(1e18, False, True), (1e21, True, True), (1e21, False, False)])
+def test_a_gradient_whose_square_overflows_is_used_if_it_is_scaled_down(size, scaled, survives):
+    """In float32 squares above 3e38 are infinite, and Adam's second moment would be for ever."""
+    agent, obs = population(2, dtype=torch.float32), torch.ones(2, 5, 3)
+    before = agent.parameters.clone()
+    loss = agent.value(obs).mean(-1) * torch.tensor([size, 1.0])
+    agent.step(loss, 0.01, "critic", max_grad_norm=0.5 if scaled else None)
+    assert list(agent.failed) == ([] if survives else [0]) and torch.isfinite(agent._optimisers["critic"].v).all()
+    assert (agent.parameters != before).any(1).tolist() == [survives, True]
+    if scaled:
+        assert agent._optimisers["critic"].m[0].norm().item() == pytest.approx(0.5 * (1 - 0.9), rel=1e-4)
+
+
+def test_a_run_that_has_stopped_is_not_judged_by_a_step_it_does_not_take():
+    agent, obs = population(2), torch.ones(2, 5, 3, dtype=torch.float64)
+    agent.step(agent.value(obs).mean(-1), 0.01, "critic")
+    after_one = agent.parameters.clone()
+    agent.stop_where(torch.tensor([True, False]))
+    agent.step(agent.value(obs).mean(-1) * torch.tensor([torch.inf, 1.0]), 0.01, "critic")
+    assert agent.failed == {} and torch.equal(agent.parameters[0], after_one[0])
+    assert (agent.parameters[1] != after_one[1]).any()
+
+
+def test_a_run_whose_actions_overflow_leaves_the_others_alone():
+    """A linear policy, a step size of 10, an open box: its actions become infinite while its parameters are still finite."""
+    settings = {"hidden_sizes": (), "num_envs": 16, "num_steps": 32, "num_minibatches": 4}
+    world, seeds = lambda: LQREnv(point_mass()), [0, 1]
+
+    def trained(learning_rate):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return train(PPO(**settings, learning_rate=learning_rate), world, total_steps=10_240, seeds=seeds, progress=False)
+
+    crowd, alone = trained([1e-3, 10.0]), trained(1e-3)
+    assert set(crowd.failed) == {2, 3} and alone.failed == {}
+    torch.testing.assert_close(crowd.agent.parameters[:2], alone.agent.parameters, rtol=0, atol=1e-3)
+    assert torch.isfinite(crowd.agent.parameters).all()
+    agent = Runs(2, spaces.Box(-np.inf, np.inf, (1,)), (), [0, 1])
+    action = torch.tensor([[[1.0], [torch.inf]], [[2.0], [3.0]]])
+    agent.tame(action)
+    assert action.flatten().tolist() == [1, 0, 2, 3] and agent.failed == {0: "its actions are not finite: the step was too long"}
 
 
 def test_select_is_a_copy_of_what_was_learned():

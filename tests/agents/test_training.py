@@ -142,10 +142,19 @@ def test_steps_from_before_a_resume_do_not_count_for_the_rate(monkeypatch):
 
 
 def test_gymnasium_route_trains_like_the_twin():
-    """Both engines are the same task: equal first observations in distribution, equal kind of history."""
-    twin, gym = quick(updates=6), quick(updates=6, batched=False)
-    assert twin.env_is_batched and not gym.env_is_batched
+    """Both engines compute the same numbers, so a training does, too."""
+    twin, gym = (quick(updates=6, batched=batched, dtype=torch.float64) for batched in (True, False))
+    assert twin.env_is_batched and not gym.env_is_batched and "twin" not in repr(gym)
     assert gym.history.keys() == twin.history.keys()
+    for name, values in gym.history.items():
+        if name != "seconds":
+            np.testing.assert_allclose(values, twin.history[name], rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("options, words", [({"batched": "no"}, "batched = 'no'"), ({"resume": "runs/x"}, "resume = 'runs/x'")])
+def test_arguments_of_another_kind_are_refused(options, words):
+    with pytest.raises(TypeError, match=words):
+        quick(**options)
 
 
 def test_discrete_actions_that_do_not_start_at_zero():
@@ -282,7 +291,7 @@ def test_a_result_is_a_copy_of_the_state():
 
 def test_results_can_be_pickled_copied_and_shown():
     result = quick()
-    assert repr(result) == "<TrainingResult: VPG on CartPole-v1, 2 runs, 192 steps each>"
+    assert repr(result) == "<TrainingResult: VPG on CartPole-v1 (batched twin), 2 runs, 192 steps each>"
     for again in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
         assert again.policy(1).act(np.ones(4), True) == result.policy(1).act(np.ones(4), True)
         with torch.no_grad():  # the layers are views of the parameters, as before

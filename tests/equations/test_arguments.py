@@ -36,8 +36,10 @@ def test_what_does_not_fit_is_refused():
 
 
 def test_flags_are_no_numbers():
-    with pytest.raises(TypeError, match=r"advantage must hold numbers, not bool.*advantage\.float\(\)"):
+    with pytest.raises(TypeError, match=r"advantage must hold floats, not bool.*advantage\.float\(\)"):
         check_tensors(log_prob=torch.zeros(2), advantage=torch.tensor([True, False]))
+    with pytest.raises(TypeError, match=r"targets must hold floats, not int64.*targets\.float\(\)"):
+        check_tensors(values=torch.zeros(2), targets=torch.tensor([1, 2]))
 
 
 def test_whole_numbers():

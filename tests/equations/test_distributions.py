@@ -416,6 +416,16 @@ def test_squashed_log_prob_is_that_of_torch():
     torch.testing.assert_close(action, low + (high - low) * (torch.tanh(u) + 1) / 2)
 
 
+@pytest.mark.parametrize("u", [0.0, 1e-6, 1.0, 9.9, 10.1, 15.0, 19.9, 20.1, 50.0])
+def test_the_density_of_a_squashed_action_has_all_its_digits_and_its_symmetry(u):
+    """log(1 − tanh²u) = −2 log cosh u = 2 (log 2 − |u| − log(1 + e^(−2|u|)))."""
+    expected = 2 * (math.log(2) - u - math.log1p(math.exp(-2 * u)))
+    for sign in (1.0, -1.0):
+        policy = SquashedGaussian(tensor([[sign * u]]), tensor([[0.0]]), -1.0, 1.0)
+        slope = -0.5 * math.log(2 * math.pi) - policy.log_prob(pre_tanh=tensor([[sign * u]])).item()
+        assert slope == pytest.approx(expected, rel=1e-14, abs=1e-14)
+
+
 def test_squashing_changes_neither_scores_nor_kl():
     """∇ log π(a) is ∇ log N(u), and KL is the Gaussians' (by quadrature over actions)."""
     mean, log_std = tensor([[0.3]], requires_grad=True), tensor([[-0.5]], requires_grad=True)

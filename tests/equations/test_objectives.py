@@ -1,5 +1,7 @@
 """Objectives: numbers and gradients by hand, finite differences, torch.func as another engine, shapes that must be refused."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -234,6 +236,15 @@ def test_kl_estimates_by_enumeration():
         (gradient,) = torch.autograd.grad(mean, logits, retain_graph=True)
         right.append((abs(mean.item() - kl.item()) < 1e-12, bool((gradient - expected).abs().max() < 1e-12)))
     assert right == [(True, True), (False, False), (True, True)]
+
+
+def test_kl_estimates_far_away():
+    """k1 and k2 have no limit; ρ in k3 ends at e⁶⁰, so that it stays finite in float32. None loses its gradient below."""
+    new = torch.tensor([-100.0, -101.0, 0.0], requires_grad=True)
+    k1, k2, k3 = kl_estimates(new, torch.tensor([0.0, -1.0, -100.0]))
+    assert k1.tolist() == [100, 100, -100] and k2.tolist() == [5000, 5000, 5000] and k3[:2].tolist() == [99, 99]
+    assert k3[2].item() == pytest.approx(math.exp(60), rel=1e-6)
+    assert torch.autograd.grad(k3.sum(), new)[0].tolist() == [-1, -1, -1]
 
 
 def test_k3_keeps_its_digits_for_close_policies():

@@ -70,6 +70,17 @@ def test_solves_like_numpy(n):
     np.testing.assert_allclose(x, np.linalg.solve(a, b), rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_tolerance_of_zero_ends_where_the_digits_do(dtype):
+    """Beyond them the residual is noise, and pᵀFp could round to 0 or below: no sign is wrong then."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        for n in (2, 3):
+            a, b = tensor(spd(rng, n, 100.0)).to(dtype), tensor(rng.normal(size=n)).to(dtype)
+            solution = conjugate_gradient(lambda v, a=a: a @ v, b, max_iters=50, rel_tol=0)
+            assert (a @ solution.x - b).norm() <= 1000 * torch.finfo(dtype).eps * b.norm() and solution.iters < 50
+
+
 def test_as_many_iterations_as_distinct_eigenvalues():
     rng = np.random.default_rng(0)
     q, _ = np.linalg.qr(rng.normal(size=(30, 30)))
@@ -173,6 +184,15 @@ def test_a_limit_out_of_range_is_refused(max_kl):
     if not max_kl >= 0:
         with pytest.raises(ValueError, match="max_kl"):
             backtracking_line_search(lambda fraction: (1.0, 0.0), max_kl)
+
+
+def test_parameters_that_do_not_matter_are_named():
+    net, critic = torch.nn.Linear(3, 2), torch.nn.Linear(3, 1)
+    policy = lambda obs: Categorical(net(obs))  # noqa: E731
+    with pytest.raises(ValueError, match=r"parameters\[2\], \(1, 3\): is it the critic's"):
+        fisher_vector_product(policy, torch.ones(4, 3), parameters=[*net.parameters(), *critic.parameters()])
+    with pytest.raises(TypeError, match="parameters is empty"):
+        fisher_vector_product(policy, torch.ones(4, 3), parameters=[])
 
 
 def test_a_policy_without_parameters_is_named():

@@ -154,7 +154,7 @@ def judge(patient, guess, line=None):
     elif patient.mistaken:
         default = f"If it were that, you would find it so: {SUSPECTS[guess].look} Here that test is passed."
     else:
-        default = f"To be sure of that: {SUSPECTS[guess].look} Here that test is passed. Look at {patient.read}."
+        default = f"To be sure of that: {SUSPECTS[guess].look} Then look at {patient.read}."
     return Result(patient.name, False, patient.against.get(guess, default))
 
 

@@ -58,7 +58,26 @@ FAULTS = [
         "torch.where(bad[:, None], self.parameters, self.parameters)",
         "A NaN run feeds NaN actions to its environments.",
     ),
-    ("non-finite gradients pass", "gradient = torch.where(finite, gradient, 0.0)", "pass", "NaN enters the moments."),
+    ("non-finite gradients pass", "gradient = torch.where(usable, gradient, 0.0)", "pass", "NaN enters the moments."),
+    (
+        "a stopped run is judged",
+        "self.quarantine(~usable[:, 0] & self.active,",
+        "self.quarantine(~usable[:, 0],",
+        "A run is lost to a step that it would not have taken.",
+    ),
+    (
+        "norm in float32 only",
+        "keepdim=True, dtype=torch.float64).to(self.dtype)",
+        "keepdim=True).to(self.dtype)",
+        "A large gradient that would be scaled down ends the run.",
+    ),
+    (
+        "squares may overflow",
+        "usable = torch.isfinite(norm if scaled else norm.square())",
+        "usable = torch.isfinite(norm)",
+        "Adam's second moment is infinite for ever: the run never learns again.",
+    ),
+    ("infinite actions pass", "action.masked_fill_(wild, 0.0)", "pass", "One run takes all others with it."),
     (
         "all runs draw the same noise",
         "for g in self.noise_generators], 1)",

@@ -167,15 +167,21 @@ FAULTS = [
     ),
     (
         "tanh term by the formula that underflows",
-        "return 2 * (math.log(2) - u - torch.nn.functional.softplus(-2 * u))",
+        "return 2 * (math.log(2) - u - torch.nn.functional.softplus(-2 * u, threshold=40))",
         "return torch.log(1 - torch.tanh(u).square() + 1e-6)",
         "Finite but wrong by tens of nats where the policy has saturated.",
     ),
     (
         "sign in the softplus",
-        "torch.nn.functional.softplus(-2 * u))",
-        "torch.nn.functional.softplus(2 * u))",
+        "torch.nn.functional.softplus(-2 * u, threshold=40))",
+        "torch.nn.functional.softplus(2 * u, threshold=40))",
         "Right at u = 0 only.",
+    ),
+    (
+        "softplus with its own threshold",
+        "softplus(-2 * u, threshold=40)",
+        "softplus(-2 * u)",
+        "Eight digits instead of sixteen, on one side only.",
     ),
     (
         "squashed over half of the range",

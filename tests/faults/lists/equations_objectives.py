@@ -167,14 +167,14 @@ FAULTS = [
     ),
     (
         "k3 of the inverse ratio",
-        "torch.expm1(log_ratio) - log_ratio",
-        "torch.expm1(-log_ratio) + log_ratio",
+        "torch.expm1(log_ratio.clamp(max=LOG_RATIO_BOUND)) - log_ratio",
+        "torch.expm1(-log_ratio.clamp(max=LOG_RATIO_BOUND)) + log_ratio",
         "The estimate is biased: it belongs to samples of the other policy.",
     ),
     (
         "k3 by plain exp",
-        "torch.expm1(log_ratio) - log_ratio",
-        "torch.exp(log_ratio) - 1 - log_ratio",
+        "torch.expm1(log_ratio.clamp(max=LOG_RATIO_BOUND)) - log_ratio",
+        "torch.exp(log_ratio.clamp(max=LOG_RATIO_BOUND)) - 1 - log_ratio",
         "For close policies the estimate is rounding noise.",
     ),
     (
