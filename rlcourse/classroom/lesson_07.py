@@ -1,6 +1,6 @@
 """What only lesson 07 needs: its stored file, and the widget that shows any diagnostic of any patient."""
 
-from rlcourse.classroom.clinic import PATIENTS, patient
+from rlcourse.classroom.clinic import PATIENTS
 from rlcourse.classroom.clinic.symptoms import FILE, band, record, stored
 from rlcourse.classroom.controls import choice
 from rlcourse.classroom.training_panel import DIAGNOSTICS
@@ -28,12 +28,12 @@ def draw(fig):
         if ax.lines:
             ax.legend(loc="best")
 
-    update((stored()["six motors"], "mean_return"))
+    update((stored()["careless pole"], "mean_return"))
     return update
 
 
 def describe(data, name, diagnostic):
-    """Where sick and healthy end, and the complaint."""
+    """Where sick and healthy end."""
     symptom, (label, meaning) = data[0], DIAGNOSTICS[diagnostic]
     ends = []
     for state, curves in symptom.curves.items():
@@ -42,7 +42,7 @@ def describe(data, name, diagnostic):
             ends.append(f"{state} {middle:.3g} (from {low:.3g} to {high:.3g})")
     if not ends:
         return f"{label} was not recorded for this algorithm."
-    return f"{label} ({meaning}): in the end {', '.join(ends)}. The complaint: {patient(name).complaint}"
+    return f"{label} ({meaning}): in the end {', '.join(ends)}."
 
 
 def charts():
@@ -55,7 +55,7 @@ def charts():
         "draw": draw,
         "describe": describe,
         "controls": {
-            "name": choice(names, value="six motors", label="patient"),
+            "name": choice(names, value="careless pole", label="patient"),
             "diagnostic": choice(diagnostics, value="mean_return", label="diagnostic"),
         },
         "size": (9.0, 2.8),

@@ -124,7 +124,7 @@ COMPARE = dict(
     title="A comparison, done many times",
     compute=compare_often, draw=draw_comparisons, describe=describe_comparisons, size=(9.0, 3.8),
     controls={
-        "n": slider(2, 50, 1, value=3, label="seeds each, n"),
+        "n": slider(2, 50, 1, value=10, label="seeds each, n"),
         "difference": slider(0, 100, 5, value=30, label="true difference, points"),
         "spread": slider(10, 150, 5, value=60, label="spread of one run, σ"),
         "shape": choice({"normal": "normal", "two groups": "two groups"}, value="normal", label="shape of the spread"),

@@ -113,7 +113,7 @@ def test_steps_to_arrive():
 
 def test_curves_are_those_of_the_history():
     """25 columns, the last one the last update, one entry per setting, in the order of the settings."""
-    settings = replace(lesson_06.A2C_PENDULUM, learning_rate=[1e-5, 1e-3], num_steps=8, num_envs=16)
+    settings = replace(recommended("A2C", "Pendulum-v1"), learning_rate=[1e-5, 1e-3], num_steps=8, num_envs=16)
     pairs = lesson_06._curves(settings, steps=40 * 128)
     assert len(pairs) == 2
     history = train(settings, "Pendulum-v1", total_steps=40 * 128, seeds=range(10), progress=False).history

@@ -43,7 +43,7 @@ def test_the_widget_is_sound_everywhere():
 def test_the_widget_says_where_sick_and_healthy_end():
     for one in lesson_07.sick_patients():
         sentence = lesson_07.describe(lesson_07.compute(one.name, "kl"), one.name, "kl")
-        assert one.complaint in sentence and "sick" in sentence and "healthy" in sentence
+        assert "sick" in sentence and "healthy" in sentence
     (symptom, _) = lesson_07.compute("six motors", "kl")
     assert symptom.curves["sick"]["kl"][1, -1] > 5 * symptom.curves["healthy"]["kl"][1, -1]
     nothing = lesson_07.describe(lesson_07.compute("over the limit", "clip_fraction"), "over the limit", "clip_fraction")
