@@ -32,6 +32,12 @@ def test_the_map_shows_the_lessons_that_there_are():
     assert sorted(planned + [name[:2] for name in linked]) == [f"{number:02d}" for number in range(9)]
 
 
+def test_the_example_for_engineers_runs(capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "engineers.md").read_text(encoding="utf-8"), re.S)
+    exec(compile(code, "engineers.md", "exec"), {"__name__": "engineers"})
+    assert capsys.readouterr().out == "(6, 2)\n"
+
+
 def test_the_two_commands_are_those_of_the_launcher():
     launcher = (ROOT / "course.py").read_text(encoding="utf-8")
     words = set(re.findall(r"course\.py ([a-z]+)", "\n".join(page.read_text(encoding="utf-8") for page in PAGES)))

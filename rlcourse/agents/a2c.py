@@ -13,13 +13,16 @@ from rlcourse.equations.objectives import policy_gradient_loss, value_loss
 class A2C(Algorithm):
     """Settings of A2C; those shared by all algorithms are in `Algorithm`.
 
-    Each update: one step of Adam for policy and critic together on
-    −mean(log π(a|s)·Â) + value_coef · mean (V − V̂^targ)² − entropy_coef · entropy.
+    Each update: one step of Adam for policy and critic together.
+
+        L = (1/B) Σ_i [−log π_θ(a_i|s_i) Â_i + value_coef (V(s_i) − V̂^targ_i)² − entropy_coef · H(π_θ(·|s_i))]
 
     Args:
         learning_rate: Adam's step size. value_coef: weight of the value loss. entropy_coef: weight of the entropy bonus.
         max_grad_norm: bound on the norm of a run's whole gradient; None: no bound.
         normalize: shift and scale the advantages of a batch to mean 0 and standard deviation 1.
+
+    Reference: Mnih et al. (2016), algorithm S3 in the supplement, with all workers in step.
     """
 
     num_envs: int = setting(16, 1, whole=True)

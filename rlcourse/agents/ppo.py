@@ -14,8 +14,9 @@ from rlcourse.equations.processes import mean_over_processes
 class PPO(Algorithm):
     """Settings of PPO; those shared by all algorithms are in `Algorithm`.
 
-    Each update: `update_epochs` passes over the batch in `num_minibatches` steps of Adam, for policy and critic together, on
-    L^CLIP + value_coef · value loss − entropy_coef · entropy.
+    Each update: `update_epochs` passes over the batch in `num_minibatches` steps of Adam, for policy and critic together.
+
+        L = (1/b) Σ_i [−min(ρ_i Â_i, clip(ρ_i, 1−ε, 1+ε) Â_i) + value_coef (V(s_i) − V̂^targ_i)² − entropy_coef · H(π_θ(·|s_i))]
 
     Args:
         clip_epsilon: ε, how far a ratio may go before its sample stops pushing.
@@ -26,6 +27,8 @@ class PPO(Algorithm):
         max_grad_norm: bound on the norm of a run's whole gradient; None: no bound.
         target_kl: a run takes no further epoch in this update once its mean KL is above; None: never.
         normalize: the advantages to mean 0 and standard deviation 1, within each "minibatch", within the "batch", or "never".
+
+    Reference: Schulman et al. (2017), eq. 7 and 9 and algorithm 1.
     """
 
     clip_epsilon: float = setting(0.2, 0.0)
@@ -106,6 +109,8 @@ class PenaltyPPO(PPO):
 
     Args:
         penalty_kl: d_targ, the KL of one update to aim for, nats. initial_penalty: β of the first update.
+
+    Reference: Schulman et al. (2017), eq. 8.
     """
 
     penalty_kl: float = setting(0.01, 0.0, open_low=True)

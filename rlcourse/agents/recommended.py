@@ -208,7 +208,13 @@ RECOMMENDED = {
 
 
 def recommended(algorithm_name: str, env_id: str):
-    """The settings which the lessons use for this algorithm and environment (a copy: change it freely).
+    """The settings which the lessons use for this algorithm and environment.
+
+    Args:
+        algorithm_name: such as "PPO". env_id: such as "CartPole-v1".
+
+    Returns:
+        Settings of that algorithm; a copy: change it freely.
 
     Raises:
         ValueError: nothing is known for this pair; the message lists what is.

@@ -1,4 +1,4 @@
-"""R independent actor-critics as one batched computation: the only module that knows what a run is.
+"""R independent actor-critics as one batched computation: the home of their parameters, moments and random streams.
 
 Parameters of all runs lie in one matrix of shape (R, P); a layer's weights are views of it, shaped (R, in, out), and one
 `baddbmm` per layer serves every run. Losses come in one per run, `(R,)`; their sum is differentiated once, and since no

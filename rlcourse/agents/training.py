@@ -265,7 +265,11 @@ def load(path, algorithm=None) -> TrainingResult:
     """Read what `TrainingResult.save` wrote.
 
     Args:
-        algorithm: the class of your own that trained it, a subclass of VPG, PPO …; not needed for those of the course.
+        path: of the file. algorithm: the class of your own that trained it, a subclass of VPG, PPO …; not needed for those of the
+            course.
+
+    Returns:
+        TrainingResult, as it was saved.
 
     Raises:
         FileNotFoundError: no such file. ValueError: not a file of this course, damaged, or of a newer format.

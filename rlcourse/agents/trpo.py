@@ -19,6 +19,9 @@ class TRPO(Algorithm):
     true mean KL is within `max_kl` and the surrogate improves; then regression of the critic on V̂^targ = Â + V. A run in which
     conjugate gradient meets pᵀ(F + cI)p ≤ 0 is quarantined.
 
+        L(θ) = (1/B) Σ_i ρ_i Â_i,   g = ∇L(θ_old),   (F + cI) d = g,   x = √(2δ_KL / dᵀ(F + cI)d) d,
+        θ = θ_old + backtrack_coeffᵏ x  for the smallest k that passes
+
     Args:
         max_kl: δ_KL, limit on the mean D_KL(π_old ‖ π_θ) of one update, nats.
         cg_iters: limit on conjugate-gradient iterations. cg_tol: relative residual at which they end earlier.
@@ -27,6 +30,8 @@ class TRPO(Algorithm):
         backtrack_coeff: c, the line search tries step lengths 1, c, c² …; max_backtracks: how many step lengths it tries.
         critic_learning_rate: Adam's step size for the critic.
         update_epochs: passes of the critic over the batch. num_minibatches: steps of the critic in each pass.
+
+    Reference: Schulman et al. (2015a), eq. 14 and appendix C; the critic and GAE: Schulman et al. (2016).
     """
 
     num_envs: int = setting(16, 1, whole=True)

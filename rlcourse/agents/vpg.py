@@ -13,8 +13,10 @@ from rlcourse.equations.objectives import policy_gradient_loss, value_loss
 class VPG(Algorithm):
     """Settings of vanilla policy gradient; those shared by all algorithms are in `Algorithm`.
 
-    Each update: one gradient step of the policy on −mean(log π(a|s)·Â) − entropy_coef · entropy, then `update_epochs`
-    passes of regression of the critic on V̂^targ = Â + V, each in `num_minibatches` steps.
+    Each update: one step of Adam for the policy, then `update_epochs` passes of regression of the critic on V̂^targ = Â + V,
+    each in `num_minibatches` steps.
+
+        L_π = −(1/B) Σ_i [log π_θ(a_i|s_i) Â_i + entropy_coef · H(π_θ(·|s_i))],   L_V = (1/b) Σ_i (V(s_i) − V̂^targ_i)²
 
     Args:
         learning_rate: Adam's step size for the policy. critic_learning_rate: Adam's step size for the critic.
@@ -22,6 +24,8 @@ class VPG(Algorithm):
         update_epochs: passes of the critic over the batch. The policy takes one step on the whole batch: a second step would
             use data that is no longer on-policy. num_minibatches: steps of the critic in each pass.
         normalize: shift and scale the advantages of a batch to mean 0 and standard deviation 1 before the policy step.
+
+    Reference: Sutton and Barto (2018), sections 13.4 and 13.5; Williams (1992).
     """
 
     num_envs: int = setting(16, 1, whole=True)

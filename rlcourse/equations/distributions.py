@@ -23,6 +23,8 @@ class Categorical:
 
     Raises:
         TypeError: logits is not a float tensor. ValueError: it has no actions.
+
+    Reference: Sutton and Barto (2018), eq. 13.2; Cover and Thomas (2006), chapter 2 (entropy, KL).
     """
 
     def __init__(self, logits):
@@ -139,6 +141,8 @@ class DiagonalGaussian:
 
     Raises:
         TypeError: not float tensors. ValueError: the shapes differ.
+
+    Reference: Sutton and Barto (2018), eq. 13.19; Cover and Thomas (2006), theorem 8.4.1 (entropy).
     """
 
     def __init__(self, mean, log_std):

@@ -9,7 +9,7 @@ No gradient flows: an estimate is data.
 import numpy as np
 import torch
 
-from rlcourse.equations.arguments import check_same_shape, per_run
+from rlcourse.equations.arguments import check_same_shape, check_whole, per_run
 from rlcourse.equations.processes import mean_over_processes
 
 
@@ -131,10 +131,7 @@ def n_step_advantages(rewards, values, next_values, terminated, truncated, gamma
 
     Reference: Schulman et al. (2016), eq. 11–14 (their infinite horizon, without flags); Sutton and Barto (2018), eq. 7.1.
     """
-    if isinstance(n, bool) or not isinstance(n, int | np.integer):
-        raise TypeError(f"n must be a whole number of steps, not {n!r}.")
-    if n < 1:
-        raise ValueError(f"n must be at least 1 step, but is {n}.")
+    check_whole("n", n, 1)
     (r, v, v_next), (terminated, truncated), restore = _as_numpy(
         {"rewards": rewards, "values": values, "next_values": next_values}, {"terminated": terminated, "truncated": truncated}
     )
@@ -191,7 +188,7 @@ def normalize_advantages(advantages, mask=None):
         (Â_i − mean Â) / std Â,   std² = (1/N) Σ_i (Â_i − mean Â)²           i over the N samples kept by the mask
 
     The moments are computed in float64. There is no ε in the denominator: where the spread is no more than the rounding
-    of the numbers themselves (one sample, equal samples), the result is 0.
+    of the numbers themselves (one sample, equal samples, std² ≤ (10 · precision of the dtype · mean)²), the result is 0.
 
     Args:
         advantages: (…, B) real numbers.
@@ -202,6 +199,8 @@ def normalize_advantages(advantages, mask=None):
 
     Raises:
         TypeError: mask is not bool. ValueError: shapes differ, the batch is empty.
+
+    Reference: not in the papers; Huang et al. (2022), "The 37 implementation details of PPO", detail 7, with N − 1 and an ε.
     """
     flags = {} if mask is None else {"mask": mask}
     (data,), flags, restore = _as_numpy({"advantages": advantages}, flags)
@@ -228,6 +227,8 @@ def explained_variance(values, targets):
 
     Raises:
         TypeError: NumPy and torch are mixed. ValueError: shapes differ, the batch is empty.
+
+    Reference: OpenAI Baselines, common/math_util.py (`explained_variance`); R² without its penalty for a constant offset.
     """
     (values, targets), _, restore = _as_numpy({"values": values, "targets": targets}, {})
     everything = np.ones(values.shape, dtype=bool)
@@ -255,6 +256,8 @@ def valid_rows(terminated, truncated):
 
     Raises:
         TypeError: a flag is not bool. ValueError: shapes differ, the batch is empty.
+
+    Reference: Gymnasium ≥ 1.0, documentation of vector environments, AutoresetMode.NEXT_STEP.
     """
     _, (terminated, truncated), restore = _as_numpy({}, {"terminated": terminated, "truncated": truncated})
     ended = terminated | truncated

@@ -98,6 +98,8 @@ def clip_fraction(log_prob, old_log_prob, clip_epsilon):
 
     Returns:
         (…) in [0, 1], no gradient.
+
+    Reference: Huang et al. (2022), "The 37 implementation details of PPO", detail 12.
     """
     check_tensors(log_prob=log_prob, old_log_prob=old_log_prob)
     epsilon = per_run("clip_epsilon", clip_epsilon, log_prob, 0.0, float("inf"))
@@ -129,16 +131,6 @@ def kl_estimates(log_prob, old_log_prob):
     log_ratio = log_prob - old_log_prob.detach()
     # k1 = −log ρ,  k2 = ½ (log ρ)²,  k3 = ρ − 1 − log ρ
     return -log_ratio, 0.5 * log_ratio.square(), torch.expm1(log_ratio.clamp(max=LOG_RATIO_BOUND)) - log_ratio
-
-
-def _log_ratio(log_prob, old_log_prob):
-    """log ρ, bounded so that its exponential is finite."""
-    return (log_prob - old_log_prob.detach()).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
-
-
-def _ratio(log_prob, old_log_prob):
-    # ρ = exp(log π_θ − log π_old)
-    return _log_ratio(log_prob, old_log_prob).exp()
 
 
 def value_loss(values, targets, old_values=None, clip=None):
@@ -179,3 +171,13 @@ def value_loss(values, targets, old_values=None, clip=None):
     clipped = old_values + (values - old_values).clamp(-limit, limit)
     # L = (1/B) Σ_i max[(V − V̂^targ)², (V^clip − V̂^targ)²]
     return torch.maximum((values - targets).square(), (clipped - targets).square()).mean(-1)
+
+
+def _log_ratio(log_prob, old_log_prob):
+    """log ρ, bounded so that its exponential is finite."""
+    return (log_prob - old_log_prob.detach()).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
+
+
+def _ratio(log_prob, old_log_prob):
+    # ρ = exp(log π_θ − log π_old)
+    return _log_ratio(log_prob, old_log_prob).exp()

@@ -230,6 +230,8 @@ class LineSearch:
 def backtracking_line_search(evaluate, max_kl, *, backtrack_coeff=0.5, max_backtracks=10):
     """The longest of the fractions 1, c, c², … of a step that improves the objective and keeps the *true* KL within the limit.
 
+        the smallest k with  L(θ_old + cᵏx) > L(θ_old)  and  D_KL(π_old ‖ π_{θ_old + cᵏx}) ≤ δ_KL               k = 0, 1, 2 …
+
     The quadratic model behind the step is only a model. Testing the improvement alone, or applying the step whatever the search
     says, are two classic faults. Where no fraction is good (fraction 0) the caller must keep the old parameters bit for bit.
 
@@ -245,6 +247,8 @@ def backtracking_line_search(evaluate, max_kl, *, backtrack_coeff=0.5, max_backt
     Raises:
         ValueError: max_kl (negative, NaN), backtrack_coeff or max_backtracks out of range, or improvement and kl of different
             shapes. TypeError: not numbers.
+
+    Reference: Schulman et al. (2015a), appendix C.
     """
     check_whole("max_backtracks", max_backtracks, 1)
     if not 0 < backtrack_coeff < 1:

@@ -414,10 +414,13 @@ def read_history(path) -> dict[str, np.ndarray]:
 
 
 def load_run(path, algorithm=None) -> TrainingResult:
-    """The run in a folder as a TrainingResult of one run: `.policy(0)`, `.history`, `.algorithm`.
+    """The run in a folder as a TrainingResult of one run.
 
     Args:
-        algorithm: as for `load`, the class of an algorithm of your own.
+        path: the run folder. algorithm: as for `load`, the class of an algorithm of your own.
+
+    Returns:
+        TrainingResult: `.policy(0)`, `.history` with arrays (1, iterations), `.algorithm`.
 
     Raises:
         FileNotFoundError: no finished run. ValueError: a foreign or damaged file.

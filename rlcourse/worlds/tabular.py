@@ -294,6 +294,7 @@ def finite_difference_gradient(f: Callable[[Tensor], Tensor], theta: Tensor, h: 
         Derivatives, shape (*f(theta).shape, *theta.shape).
     Raises:
         ValueError: h is not positive and finite. TypeError: theta is not float64 (the differences would be rounding noise).
+    Reference: Nocedal and Wright (2006), section 8.1.
     """
     if not 0 < h < float("inf"):
         raise ValueError(f"h must be > 0 and finite, got {h}")
