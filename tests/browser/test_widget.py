@@ -54,11 +54,13 @@ result = train(VPG(), "CartPole-v1", total_steps=30_000, seeds=range(3), callbac
 """
 
 
+KERNEL = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+
+
 @pytest.fixture(scope="session")
 def demo(site):
-    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
     cells = [v4.new_code_cell(source.strip()) for source in (SETUP, WIDGET, FIGURE, TRAINING)]
-    nbformat.write(v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), site / "demo.ipynb")
+    nbformat.write(v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL}), site / "demo.ipynb")
     return "demo.ipynb"
 
 
@@ -136,3 +138,44 @@ def test_widget(lab, browser, shots, demo, record_property):
         assert lesson.ask_kernel(count) == figures
         no_trouble(lesson)
     print(f"screenshots: {shots}")
+
+
+VISIT = """
+from rlcourse.classroom.clinic import visit
+
+visit("careless pole")
+"""
+
+
+def test_visit(lab, browser, site):
+    """A patient of the clinic: a wrong diagnosis, the right one, a healthy line, the sick one."""
+    from playwright.sync_api import expect
+
+    from rlcourse.classroom.clinic import DIAGNOSES, patient
+    from rlcourse.classroom.clinic.source import sick_lines
+
+    _, shown, (wrong,) = sick_lines(*patient("careless pole").faults)
+    cells = [v4.new_code_cell(VISIT.strip())]
+    nbformat.write(v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL}), site / "visit.ipynb")
+    with lab.open(browser, "visit.ipynb") as lesson:
+        lesson.run_all()
+        no_trouble(lesson)
+        box = lesson.cell(0).locator(".rlcourse-widget")
+        diagnosis, line = box.locator("select").all()
+        said = box.locator(".rlcourse-line [role=note]")
+
+        def check(key, number, words):
+            diagnosis.select_option(index=1 + list(DIAGNOSES).index(key))
+            if number:
+                line.select_option(label=str(number))
+            box.get_by_role("button", name="Check").click()
+            expect(said).to_contain_text(words)
+
+        assert not line.is_visible() and box.locator("pre").count() == 0
+        check("order", None, "Not yet")
+        assert not line.is_visible()
+        check("termination", None, "And which line is it?")
+        assert line.is_visible() and str(wrong) in box.locator("pre").inner_text()
+        check("termination", min(shown), f"line {min(shown)} is as it should be")
+        check("termination", wrong, f"Line {wrong} it is.")
+        no_trouble(lesson)
