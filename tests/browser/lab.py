@@ -34,20 +34,28 @@ ASK_KERNEL = """async code => {
 }"""
 
 
-@contextlib.contextmanager
-def jupyterlab(folder, root):
-    """Start JupyterLab on `root` with settings of its own under `folder`; yield its address, stop it at the end."""
-    folder, token = Path(folder), "lesson"
+def environment(folder):
+    """The variables of a JupyterLab that has its settings under `folder`, and asks no questions about news."""
+    folder = Path(folder)
     (folder / "config" / "labconfig").mkdir(parents=True)
     no_news = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
     (folder / "config" / "labconfig" / "page_config.json").write_text(json.dumps(no_news), encoding="utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     places = {"CONFIG_DIR": "config", "DATA_DIR": "data", "RUNTIME_DIR": "runtime"}
     env = os.environ | {f"JUPYTER_{name}": str(folder / place) for name, place in places.items()}
-    env |= {"JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces")}
-    env |= {"PYTHONUTF8": "1", "OMP_NUM_THREADS": "1"}  # as course.py does
+    return env | {"JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces")}
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@contextlib.contextmanager
+def jupyterlab(folder, root):
+    """Start JupyterLab on `root` with settings of its own under `folder`; yield its address, stop it at the end."""
+    folder, token, port = Path(folder), "lesson", free_port()
+    env = environment(folder) | {"PYTHONUTF8": "1", "OMP_NUM_THREADS": "1"}  # as course.py does
     env["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     options = ["--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"]
     options += [
@@ -55,13 +63,18 @@ def jupyterlab(folder, root):
         f"--ServerApp.root_dir={root}",
         "--LabApp.expose_app_in_browser=True",
     ]
-    command = [sys.executable, "-m", "jupyterlab", *options]
-    log = folder / "server.log"
+    with started([sys.executable, "-m", "jupyterlab", *options], folder / "server.log", env=env) as server:
+        wait_for_server(server, f"http://127.0.0.1:{port}/api/status?token={token}", folder / "server.log")
+        yield Lab(f"http://127.0.0.1:{port}", token, folder / "server.log")
+
+
+@contextlib.contextmanager
+def started(command, log, **options):
+    """A process whose output goes to the file `log`; it is ended at the end."""
     with open(log, "wb") as file:
-        server = subprocess.Popen(command, env=env, stdout=file, stderr=subprocess.STDOUT)
+        server = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, **options)
     try:
-        wait_for_server(server, f"http://127.0.0.1:{port}/api/status?token={token}", log)
-        yield Lab(f"http://127.0.0.1:{port}", token, log)
+        yield server
     finally:
         server.terminate()
         try:
