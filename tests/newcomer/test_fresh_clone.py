@@ -25,13 +25,16 @@ def test_the_first_command_of_the_readme(tmp_path, browser_path, record_property
     options += ["--IdentityProvider.token=lesson", "--LabApp.expose_app_in_browser=True"]
     with started([sys.executable, "course.py", "open", "00", *options], log, cwd=clone, env=env) as server:
         wait_for_server(server, f"http://127.0.0.1:{port}/api/status?token=lesson", log)
-        with chromium(browser_path) as browser, Lab(f"http://127.0.0.1:{port}", "lesson", log).open(
-            browser, "my_course/00_start_here.ipynb"
-        ) as lesson:
+        with (
+            chromium(browser_path) as browser,
+            Lab(f"http://127.0.0.1:{port}", "lesson", log).open(browser, "my_course/00_start_here.ipynb") as lesson,
+        ):
             lesson.run_all()
             no_trouble(lesson)
-            assert lesson.ask_kernel("import rlcourse; print(rlcourse.__file__)").strip() == str(clone / "rlcourse" / "__init__.py")
+            said = lesson.ask_kernel("import rlcourse; print(rlcourse.__file__)")
+            assert Path(said.strip()) == clone / "rlcourse" / "__init__.py"
     python = clone / ".venv" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     command = [python, "-m", "rlcourse", "train", "PPO", "--env", "CartPole-v1", "--total-steps", "2048", "--no-progress"]
     assert subprocess.run(command, cwd=clone, env=env, capture_output=True, timeout=600).returncode == 0
-    record_property("measured", next(line for line in log.read_text(encoding="utf-8").splitlines() if line.startswith("Installed")))
+    lines = log.read_text(encoding="utf-8").splitlines()
+    record_property("measured", next(line for line in lines if line.startswith("Installed")))
