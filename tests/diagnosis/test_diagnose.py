@@ -12,7 +12,7 @@ import torch
 import rlcourse
 from rlcourse import A2C, PPO, TRPO, VPG, Hooks, Report, diagnose
 from rlcourse.classroom.faults import Fault, load_faulty
-from rlcourse.diagnosis import rollouts, white_box
+from rlcourse.diagnosis import own_agents, rollouts, white_box
 from rlcourse.diagnosis.black_box import the_probes
 from rlcourse.diagnosis.diagnose import Accused
 from rlcourse.diagnosis.examination import EXACT, HINT, Refusal, as_array, blame, same, show
@@ -460,6 +460,27 @@ def test_rows_of_a_rollout(change, key):
 
     report = diagnose(hooks=Hooks(rollout=rollout), actions="both")
     assert report.ok if key is None else report.rank(key) == 1, str(report)
+    if key == "reset_observation":  # nothing else would give just this number
+        assert report.suspects[0].weight == 2 * EXACT and "after the reset" in report.suspects[0].evidence[0]
+
+
+@pytest.mark.parametrize(("actions", "kinds"), [("discrete", {True}), ("box", {False}), ("both", {True, False})])
+def test_rollouts_are_asked_for_with_the_actions_that_were_named(actions, kinds):
+    def rollout(env_fn, *arguments):
+        asked.add(hasattr(env_fn().action_space, "n"))
+        return honest_rollout(env_fn, *arguments)
+
+    asked = set()
+    assert diagnose(hooks=Hooks(rollout=rollout), actions=actions).ok and asked == kinds
+
+
+def test_the_trust_region_is_examined_where_its_limit_binds():
+    case = own_agents.Case(own_agents.DISCRETE)
+    region = own_agents._Region(case, own_agents.normalised(case.advantages()).ravel())
+    whole, shortened, refused = region.telling_limits()
+    assert same(region.step(*whole), region.full(*whole[:2]))
+    assert region.step(*shortened).any() and not same(region.step(*shortened), region.full(*shortened[:2]))
+    assert not region.step(*refused).any()
 
 
 def test_reset_rows_are_found_unless_they_are_marked():
