@@ -152,7 +152,7 @@ RECOMMENDED = {
         gae_lambda=0.97,
         reward_scale=0.2,
     ),
-    ("VPG", "CartPole-v1"): VPG(num_envs=16, num_steps=32, learning_rate=0.002, critic_learning_rate=0.01, gamma=0.98),
+    ("VPG", "CartPole-v1"): VPG(num_envs=16, num_steps=32, learning_rate=0.0015, critic_learning_rate=0.01, gamma=0.98),
     ("VPG", "Acrobot-v1"): VPG(
         num_envs=16,
         num_steps=32,

@@ -112,7 +112,8 @@ NUM_RECORDED = 30
 
 def record_episodes():
     """Thirty episodes of a CartPole policy that is still learning; every one ends by falling. For tools/make_data.py."""
-    result = train(recommended("VPG", "CartPole-v1"), "CartPole-v1", total_steps=14_000, seeds=[0], progress=False)
+    settings = replace(recommended("VPG", "CartPole-v1"), learning_rate=0.002)
+    result = train(settings, "CartPole-v1", total_steps=14_000, seeds=[0], progress=False)
     policy, env = result.policy(0), make_env("CartPole-v1", NUM_RECORDED, seed=3)
     obs, running, rows = env.reset(), np.ones(NUM_RECORDED, bool), []
     generator = np.random.default_rng(3)

@@ -15,7 +15,7 @@ A2C, PPO, TRPO, VPG = (f"rlcourse.agents.{name}" for name in ("a2c", "ppo", "trp
 ROLLOUT, RUNS, MAKE_ENV = "rlcourse.agents.rollout", "rlcourse.agents.runs", "rlcourse.worlds.make_env"
 
 POLE = m.Case("PPO", "CartPole-v1", 24 * 1024)
-POLE_VPG = m.Case("VPG", "CartPole-v1", 50_000)
+POLE_VPG = m.Case("VPG", "CartPole-v1", 50_000, (("learning_rate", 0.002),))
 POLE_TRPO = m.Case("TRPO", "CartPole-v1", 32 * 1024)
 PENDULUM = m.Case("PPO", "Pendulum-v1", 32_000)
 RETURN = "mean return of the last episodes"
