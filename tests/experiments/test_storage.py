@@ -275,7 +275,7 @@ def test_a_lost_file_is_named_and_written_again(name, tmp_path):
 
 
 def test_equal_settings_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="two runs would write .*gamma=0.5-s0: give each setting"):
+    with pytest.raises(ValueError, match="two runs would write .*gamma=0.5.*-s0: give each setting"):
         storage.train_in_folder(tmp_path, VPG(gamma=[0.5, 0.9, 0.5]), "CartPole-v1", total_steps=8, seeds=[0])
 
 

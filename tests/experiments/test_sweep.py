@@ -5,10 +5,11 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
-from rlcourse import VPG, train
+from rlcourse import recommended, train
 from rlcourse.experiments.storage import find_runs, load_run, read_config
 from rlcourse.experiments.sweep import grid, parse_seeds, product, read_plan, sweep
 
@@ -184,8 +185,8 @@ def test_processes_change_no_number_and_finished_jobs_are_skipped(tmp_path):
     here = AtOnce()
     assert not sweep(jobs, tmp_path / "one", executor=here, progress=False).failed and here.calls == 4
     assert weights(tmp_path / "many") == weights(tmp_path / "one")
-    alone = train(VPG(**QUICK | {"gae_lambda": 0.5, "gamma": 0.98}, learning_rate=0.002), "CartPole-v1", total_steps=192,
-                  seeds=[0, 1], progress=False)  # fmt: skip
+    settings = replace(recommended("VPG", "CartPole-v1"), **QUICK, gae_lambda=0.5)
+    alone = train(settings, "CartPole-v1", total_steps=192, seeds=[0, 1], progress=False)
     loaded = load_run(tmp_path / "many" / "VPG-CartPole-v1-low-s1")
     assert (loaded.agent.parameters[0] == alone.agent.parameters[1]).all()
     again = AtOnce()
