@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from rlcourse import recommended, train
+from rlcourse import VPG, recommended, train
 from rlcourse.experiments.storage import find_runs, load_run, read_config
 from rlcourse.experiments.sweep import grid, parse_seeds, product, read_plan, sweep
 
