@@ -221,3 +221,4 @@ def test_the_race_as_told():
     end, when = medians(data, "TRPO")[-1], data["TRPO_seconds"][-1]  # Pendulum
     meanwhile = round(np.interp(when, data["PPO_seconds"], medians(data, "PPO")), -1)
     assert f"over after {when:.0f} s, at a median of {end:.0f}, when PPO stands at about {meanwhile:.0f}" in prose()
+    assert f"on its way then, at a median of {medians(data, 'VPG')[-1]:.0f}" in prose()

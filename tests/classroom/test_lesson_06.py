@@ -1,6 +1,7 @@
 """What lesson 06 computes: quadrature, scores, the bandits, the widget, and the settings of the stored runs."""
 
 import json
+import re
 import time
 from dataclasses import replace
 
@@ -184,3 +185,12 @@ def test_what_the_text_says_of_the_cheetah():
     low, high = np.concatenate([trpo[:2], ppo[:4]]), np.concatenate([trpo[2:], ppo[4:]])
     assert f"end between {low.min():,.0f} and {low.max():,.0f}" in text and f"at {high.min():,.0f} and more" in text
     assert low.max() < high.min() - 1000
+    here, page = [interquartile_mean(x) for x in (trpo, ppo)], (DATA.parents[1] / "docs" / "results.md").read_text("utf-8")
+    robots = page[page.index("## HalfCheetah") : page.index("## Hopper")], page[page.index("## Hopper") :]
+    there = {(name, k): re.search(rf"\| {name} \| .*?\*\*([\d,.]+)\*\* \| ([\d,.]+) to ([\d,.]+)", robots[k]).groups()
+             for name in ("TRPO", "PPO") for k in (0, 1)}  # fmt: skip
+    whole = {key: [f"{float(number.replace(',', '')):,.0f}" for number in numbers] for key, numbers in there.items()}
+    assert f"interquartile mean is {here[0]:,.0f} here and {whole['TRPO', 0][0]} there; PPO's is {here[1]:,.0f} both" in text
+    assert whole["PPO", 0][0] == f"{here[1]:,.0f}"
+    for name in ("TRPO", "PPO"):
+        assert "{} {} ({} to {})".format(name, *whole[name, 1]) in text

@@ -1,4 +1,4 @@
-"""What lessons 04 to 06 say about their panels of live training, by the same trainings with the same changes on the way."""
+"""What lessons 03 to 06 say about their panels of live training, by the same trainings with the same changes on the way."""
 
 import dataclasses
 
@@ -19,6 +19,15 @@ def history(name, env, total_steps, *, start=None, at=None, change=None):
             for field, value in change.items():
                 setattr(state.algorithm, field, value)
     return {key: np.median(rows, axis=0) for key, rows in state.result().history.items()}, first
+
+
+def test_lesson_03():
+    """λ to 0: the explained variance jumps at once; ten times the learning rate: the KL does, and nothing else tells so soon."""
+    short, first = history("VPG", "CartPole-v1", 30_000, at=20_000, change={"gae_lambda": 0.0})
+    assert short["explained_variance"][first] > short["explained_variance"][first - 5 : first].max() + 0.1
+    long, first = history("VPG", "CartPole-v1", 30_000, at=20_000, change={"learning_rate": 0.015})
+    assert long["kl"][first] > 20 * long["kl"][first - 5 : first].max()
+    assert long["mean_return"][first] > 0.9 * long["mean_return"][first - 1]
 
 
 def test_lesson_04():

@@ -8,7 +8,6 @@ import pickle
 import random
 import runpy
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from rlcourse.agents.rollout import Batch
 from rlcourse.experiments import cli, distributed, storage
 from rlcourse.experiments.distributed import SaidByFirst
 from rlcourse.experiments.storage import find_runs, load_run, read_config, read_tree
+from tests.browser.lab import free_port
 from tests.experiments.processes import context, wait_for_checkpoint
 
 HAS_GLOO = dist.is_available() and dist.is_gloo_available()
@@ -63,12 +63,6 @@ SIZE = 2
 def arguments(algorithm, env, updates, **more):
     steps = updates * algorithm.num_envs * algorithm.num_steps
     return {"algorithm": algorithm, "env": env, "total_steps": steps, "seed": 3, "dtype": torch.float64} | more
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def environment(**more):

@@ -693,7 +693,7 @@ PATIENTS = [
         [issue("openai/baselines", 454), issue("ray-project/ray", 10159)],
         suspect=NOTHING, case=m.Case("PPO", "CartPole-v1", 40 * 1024), claim=m.late("explained_variance"),
         claim_label="explained variance, last quarter", measure=m.last_return, label=RETURN, curve="explained_variance",
-        read="explained variance together with the return: how much do values still differ?",
+        read="explained variance together with the return (how much do values still differ?)",
         cure="It is a quotient: when nearly all states are worth the same there is hardly any variance left to explain (lesson "
         "02, step 9). In your own log, look at the size of the critic's error beside it.",
         against={
